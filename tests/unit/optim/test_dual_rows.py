@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fairbound.base.errors import CheckpointError, DataError, DataWarning, OptionError
+from fairbound.base.errors import CheckpointError, DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.optim import Dual
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
@@ -98,6 +98,30 @@ def test_soft_labels_are_two_weighted_rows():
         dual().loss(s, p, group)
     with pytest.raises(DataError, match=r"in \[0, 1\]"):
         plain.loss(s, p + 1, group)
+
+
+def test_soft_labels_of_the_training_rows_say_which_labels_the_groups_have():
+    p = np.array([0.2] * 50 + [0.9] * 40 + [1.0, 0.0])
+    group = np.array(["a"] * 50 + ["b"] * 42)
+    stated = {"groups": group, "soft_targets": True}
+    soft = Dual("equal_opportunity <= 0.6", targets=torch.tensor(p, dtype=torch.float32), **stated)
+    rows = soft._given["groups"]  # 10 rows of label 1 in a, where rounded labels have none
+    counts = {
+        (g, y): n for (g,), y, n in zip(rows.codes.tolist(), rows.targets.tolist(), rows.counts.tolist(), strict=True)
+    }
+    assert counts == {(0, 0): 40, (0, 1): 10, (1, 0): 5, (1, 1): 37} and rows.rows == len(p)
+    with pytest.raises(EmptyGroupError, match="'a"):
+        Dual("equal_opportunity <= 0.6", targets=np.round(p), **stated)
+    s, codes = torch.randn(len(p)), soft.encode(group)
+    rounded = Dual("demographic_parity <= 0.6", targets=np.round(p), **stated)
+    same = Dual("demographic_parity <= 0.6", targets=p, **stated)
+    for made in (rounded, same):
+        made.loss(s, torch.tensor(p), codes)
+    assert same.values() == rounded.values() and same.memory == rounded.memory
+    again = pickle.loads(pickle.dumps(same))
+    assert again.values() == same.values()
+    with pytest.raises(DataError, match="targets must be 0 or 1"):
+        Dual("demographic_parity <= 0.6", targets=p + 0.5, **stated)
 
 
 CLASS_BOUNDS = ["recall of class b >= 0.9", "error of class c <= 0.1"]
