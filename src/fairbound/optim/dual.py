@@ -230,9 +230,8 @@ class Dual:
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         s, cap = self._best.settled(self._state), self.config.multiplier_bound
-        return report_of(
-            self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap, self._of_losses, self.classes
-        )
+        about = self._per_bound, cap, self._of_losses, self.classes, self._given["groups"]
+        return report_of(self.plan, self.stated, s, self._means, self.values(), *about)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 
