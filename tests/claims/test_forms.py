@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import NOTIONS
-from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.pointwise import LOGISTIC, Pointwise
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import Rate
@@ -78,9 +78,6 @@ class OfTest(Bound):
     bound = 0.5
     name = "of_test"
     needs = frozenset({"groups"})
-
-    def judge(self, rows, alpha):
-        raise NotImplementedError
 
 
 class PairLoss(OfTest):
@@ -225,9 +222,46 @@ def test_the_recipe_of_the_docs_is_true():
         if made.fit_report_["validation_rows"] == 0:
             assert value == pytest.approx(fb.measure("mistake_parity", scores, y, group), abs=1e-6)
         _average_odds_is_what_its_name_says(X, y, group)
+        _calibration_gap_is_what_its_name_says(X, y, group)
     finally:
-        NOTIONS.pop("mistake_parity", None)
-        NOTIONS.pop("average_odds_difference", None)
+        for name in ("mistake_parity", "average_odds_difference", "calibration_gap"):
+            NOTIONS.pop(name, None)
+
+
+def _calibration_gap_is_what_its_name_says(X, y, group):
+    s = 2 * X[:, 1] + (group == "a")
+    residual = 1 / (1 + np.exp(-s)) - y
+    gap = abs(residual[group == "a"].mean() - residual[group == "b"].mean())
+    assert fb.measure("calibration_gap", s, y, group, threshold=0) == pytest.approx(gap, abs=1e-12)
+    text, weight = "calibration_gap <= 0.4", np.where(np.arange(len(y)) % 2, 2.0, 0.0)
+    found = fb.audit(s, y, group, text, threshold=0)["constraints"][0]
+    assert found["value"] == pytest.approx(gap) and found["lower"] < gap < found["upper"]
+    assert "guaranteed" in found["method"] and len(found["contrasts"]) == 2
+    kept = weight > 0
+    weighed = fb.measure("calibration_gap", s, y, group, threshold=0, sample_weight=weight)
+    assert weighed == pytest.approx(fb.measure("calibration_gap", s[kept], y[kept], group[kept], threshold=0))
+    twice = [np.concatenate([v, v]) for v in (s, y, group)]
+    clusters = np.tile(np.arange(len(y)), 2)
+    again = fb.audit(*twice, text, threshold=0, clusters=clusters)["constraints"][0]
+    assert again["value"] == pytest.approx(gap) and again["upper"] >= found["upper"] - 1e-9  # no new evidence
+    problem = FairProblem(MLP(3), X, y, group, "calibration_gap <= 0.1", dtype=torch.float64)
+    check_gradient(problem, kinds=("full",), batch_size=40, points=1)
+    made = fb.FairClassifier("calibration_gap <= 0.02").fit(X, y, sensitive_features=group)
+    stated = made.fit_report_["constraints"][0]
+    scores = made.decision_function(X)
+    assert stated["train_value"] <= 0.02
+    assert stated["train_value"] == pytest.approx(
+        fb.measure("calibration_gap", scores, y, group, threshold=0), abs=1e-5
+    )
+
+
+def test_a_notion_without_a_verdict_says_what_to_write():
+    X, y, group = rows()
+    message = r"its class RankingLoss has no judge\(rows, alpha\).*docs/extending.md.*judge_means"
+    with pytest.raises(OptionError, match=message):
+        fb.measure(RankingLoss(), X[:, 0], y, group, threshold=0)
+    with pytest.raises(OptionError, match=message):
+        fb.audit(X[:, 0], y, group, RankingLoss(), threshold=0)
 
 
 def _average_odds_is_what_its_name_says(X, y, group):
@@ -310,3 +344,81 @@ def test_compiling_from_counts_is_compiling_from_rows():
     one, two = compile_plan(stated, groups, y), compile_plan(stated, Occurring.of(groups, y))
     assert one.names == two.names and (one.index == two.index).all() and one.cell_names == two.cell_names
     assert Scored(y, y, groups=groups).occurring.rows == 80
+
+
+@dataclass(frozen=True)
+class WorstMeans:
+    """The mean of the k largest of the means of some cells is at most `limit`."""
+
+    cells: tuple
+    k: int
+    limit: float
+    m = 1
+    unbiased = False
+
+    def value(self, q):
+        top = q[..., list(self.cells)].topk(self.k, -1)
+        return (top.values.mean(-1) - self.limit).unsqueeze(-1), (q, top.indices)
+
+    def vjp(self, w, memo):
+        q, where = memo
+        chosen = torch.zeros_like(q[..., list(self.cells)]).scatter(-1, where, (w / self.k).expand(where.shape))
+        dq = torch.zeros_like(q)
+        dq[..., list(self.cells)] = chosen
+        return dq
+
+
+class WorstLosses(OfTest):
+    """Stated by a function of means alone, so that no cell stands behind its row as behind a contrast's."""
+
+    bound = 0.65
+
+    def compile(self, builder):
+        groups = builder.occurring.sizes((0,))[0]
+        column = builder.cells(LOGISTIC, (0,), (None,), lambda: list("abcdefg")[:groups])
+        cells = tuple(range(column.offset, column.offset + groups))
+        builder.combine(WorstMeans(cells, max(1, groups // 2), self.bound), ["worst half"])
+
+
+@pytest.mark.parametrize("bound", [WorstLosses(), RankingLoss()])
+@pytest.mark.parametrize("validation", ["auto", 0.3])
+def test_a_classifier_is_trained_under_a_bound_without_cells(bound, validation):
+    X, y, group = rows(600)
+    made = fb.FairClassifier(bound, algorithm="alm", budget="200 steps", validation=validation, random_state=0)
+    report = made.fit(X, y, sensitive_features=group).fit_report_
+    assert report["feasible"] and report["constraints"][0]["train_value"] <= bound.bound
+
+
+def test_row_functions_need_no_sharper_form():
+    X, y, group = rows(400)
+
+    class SecondMoments(OfTest):
+        bound = 0.01
+
+        def compile(self, builder):
+            column = builder.cells(Power(2), (0,), (None,), lambda: ["a", "b"])
+            builder.contrasts(np.array([[column.offset, column.offset + 1]] * 2), [[1.0, -1.0], [-1.0, 1.0]], str)
+
+    # all rows at once, at last with steeper surrogates
+    made = fb.FairClassifier(SecondMoments()).fit(X, y, sensitive_features=group)
+    s = made.decision_function(X)
+    assert abs(np.mean(s[group == "a"] ** 2) - np.mean(s[group == "b"] ** 2)) <= 0.01 + 1e-5
+
+
+def test_a_batch_without_a_group_says_nothing_of_a_function_of_its_mean():
+    rng = np.random.default_rng(0)
+    X, y, _ = rows(600)
+    group = rng.choice(["a", "b", "c"], 600, p=[0.9, 0.05, 0.05])
+    problem = FairProblem(MLP(3), X, y, group, WorstLosses(), dtype=torch.float64)
+    x, found = problem.start([0]), set()
+    for k in range(40):
+        batch = problem.sample([0], "test", k, 16, "uniform")
+        e = problem.values(x, batch)
+        whole = len(set(batch.cells[..., 0].tolist())) == 3
+        assert (e.seen is None or bool(e.seen)) == whole == (float(e.g) != 0)
+        found.add(whole)
+    assert found == {True, False}
+    solution = fb.solve(problem, "ynw", sampling="uniform", batch_size=16, budget="100 steps")
+    assert solution.records[-1]["unseen"] > 0
+    with pytest.raises(EmptyGroupError, match="'c'"):
+        FairProblem(MLP(3), X, y, group, WorstLosses(), sample_weight=(group != "c").astype(float))

@@ -88,8 +88,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     What is trained:
 
     model: "linear", "mlp:64,32" (a network with layers of 64 and 32 units), or a torch.nn.Module from (B, d) features
-        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is, and is
-        itself trained; the others get the features of a TableEncoder (standardised numbers, 0/1 columns).
+        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is, integers as floats
+        unless it cannot run on floats, and is itself trained; the others get the features of a TableEncoder
+        (standardised numbers, 0/1 columns).
     objective: what is minimised under the bounds (docs/training.md):
         "loss": the mean loss; "accuracy": wrong decisions, smoothed;
         "auto": wrong decisions as far as the scores keep their order, where all rows are taken at once, else the loss;
@@ -267,7 +268,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """The features of the table (n, d), without group terms, SparseRows where the model was trained on a sparse
         table, and what happened to the table on the way."""
         check_is_fitted(self)
-        return features_of(without(X, self.dropped_columns_), self.encoder_, self.n_features_in_)
+        table, module = without(X, self.dropped_columns_), getattr(self.model_, "module", None)
+        return features_of(table, self.encoder_, self.n_features_in_, module=module)
 
     def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) logits, above 0 where the positive class is predicted; with k > 2 classes (n, k), the largest is

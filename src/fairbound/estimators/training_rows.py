@@ -16,6 +16,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import objective_of
+from fairbound.fairness.trial import has_embedding, runs_on
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
@@ -135,7 +136,7 @@ def fit_features(
     estimator.dropped_columns_ = columns_to_drop(X, groups, estimator.sensitive_columns, notes)
     table = without(X, estimator.dropped_columns_)
     if isinstance(estimator.model, nn.Module):
-        features = module_features(table)
+        features = module_features(table, estimator.model)
         estimator.encoder_, estimator.encoder_report_, estimator.n_features_in_ = None, None, features.shape[1]
     else:
         rows = encoded_rows(estimator, table, shards, labels)
@@ -157,18 +158,22 @@ def of_bent(encoder: TableEncoder) -> str:
 
 
 def features_of(
-    X: Any, encoder: TableEncoder | None, width: int, extended: Callable[[Any], Any] | None = None
+    X: Any,
+    encoder: TableEncoder | None,
+    width: int,
+    extended: Callable[[Any], Any] | None = None,
+    module: nn.Module | None = None,
 ) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
     """The features (n, d) that a fitted model sees, and what happened to the table on the way.
 
-    encoder: None for an nn.Module, which takes X as it is. width: columns of X that the model was trained on. extended:
+    encoder: None for an nn.Module, the `module`, which takes X as it is. width: columns of X that the model was trained on. extended:
     what adds to the encoded features.
     """
     if encoder is None:
-        array = module_features(X)
+        array = module_features(X, module)
         if array.shape[1] != width:
             raise DataError(f"X has {array.shape[1]} features, but the model is expecting {width} features.")
-        return torch.as_tensor(array, dtype=torch.float32), None
+        return torch.from_numpy(array), None
     if isinstance(X, Encoded) and X.encoder is not encoder:
         raise DataError("X is encoded by another encoder than the model's; pass the table itself.")
     rows = X if isinstance(X, Encoded) else Encoded.of(encoder, X)
@@ -193,7 +198,8 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
         if scores is not None:
             return scores
     table = without(X, estimator.dropped_columns_)
-    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, extended)
+    module = getattr(estimator.model_, "module", None)
+    features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, extended, module)
     if report is not None and not isinstance(X, Encoded):
         report.warn()
     return predicted_scores(estimator.model_, estimator.x_, features).numpy()
@@ -217,14 +223,19 @@ def table_scores(
     return scores[:, 0] if model.outputs == 1 else scores
 
 
-def module_features(X: Any) -> np.ndarray:
-    """X (n, ...) as float32, for an nn.Module. Raises: DataError where it is not numeric or has no column."""
+def module_features(X: Any, module: nn.Module | None) -> np.ndarray:
+    """X (n, ...) as float32, for an nn.Module; integers as int64 where the module cannot run on floats, as an embedding
+    of tokens. Raises: DataError where X is not numeric or has no column."""
     try:
-        array = np.require(plain_array(X), dtype=np.float32, requirements=["W"])
+        given = plain_array(X)
+        array = np.require(given, dtype=np.float32, requirements=["W"])
     except (TypeError, ValueError) as error:
         raise DataError(
             f"an nn.Module needs numeric features ({error}); encode the table with fairbound.TableEncoder first."
         ) from None
     if array.ndim < 2:
         raise DataError(f"X must have at least two dimensions, got {array.ndim}.")
-    return array
+    if module is None or given.dtype.kind not in "iu" or runs_on(module, torch.from_numpy(array)):
+        return array
+    integers = np.require(given, dtype=np.int64, requirements=["W"])
+    return integers if has_embedding(module) or runs_on(module, torch.from_numpy(integers)) else array

@@ -42,7 +42,7 @@ def held_share(
             continue
         plan = compile_plan(bounds, groups, y, classes.tolist())
         rows = plan.counts(groups.codes, y)
-        smallest = rows[rows > 0].min()
+        smallest = int(rows[rows > 0].min(initial=len(y)))
         if VALIDATION * smallest < max(*(b.fewest_rows for b in bounds), 50):
             notes.append(
                 f"No rows were held back for validation: the smallest {about} has {smallest} rows, too few to measure "
@@ -60,6 +60,8 @@ def missed_beyond_chance(problem: FairProblem, held: FairProblem, x: Tensor) -> 
     for number, notion in enumerate(plan.notions):
         if notion.about == "class":
             at = plan.rows_of(number)[0]
+            if at >= len(plan.index):  # a function of means is no share of rows
+                continue
             n = rows[plan.index[at, 0]]
             wrong = min(max(float(g[at]) + notion.bound, 0.0), 1.0) * n
             if met[at] and clopper_pearson(wrong, n, 0.05, "lower")[0] > notion.bound:
@@ -74,6 +76,8 @@ def thin_groups(problem: FairProblem) -> list[str]:
     plan, rows = problem.plan, problem.counts_of_cells()
     for number, bound in enumerate(plan.notions):
         used = cells_behind(plan, plan.rows_of(number))
+        if not len(used):  # as of a function of means
+            continue
         cell = min(used.tolist(), key=lambda c: rows[c])
         n = max(int(rows[cell]), 1)
         spread = 0.5 / math.sqrt(n)

@@ -173,9 +173,17 @@ class Bound(ABC):
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def judge(self, rows: Scored, alpha: float) -> Finding:
-        """The verdict on held-out rows, wrong with probability at most alpha."""
+        """The verdict on held-out rows, wrong with probability at most alpha; `measure` takes its value from it.
+
+        Raises: OptionError where the notion has none of its own.
+        """
+        raise OptionError(
+            f"{self.text!r} can be trained under, but not measured or judged on rows: its class {type(self).__name__} "
+            "has no judge(rows, alpha). Write one, as docs/extending.md shows: `return judge_shares(...)` of "
+            "fairbound.fairness.judging for shares of rows, `return judge_means(...)` of "
+            "fairbound.fairness.judging_means for other means."
+        )
 
     def measure(self, rows: Scored) -> float:
         """The exact metric on the rows; NaN where it is undefined."""

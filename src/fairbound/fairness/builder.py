@@ -12,9 +12,8 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.base.names import Names, did_you_mean, shortlist
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.forms import Auxiliary, Combination, Statistic
+from fairbound.fairness.forms import Auxiliary, Combination, Function, Statistic
 from fairbound.fairness.plan import BestOff, CellColumn, Objective, Plan
-from fairbound.fairness.statistics import Function
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring
 
@@ -84,7 +83,8 @@ class Builder:
         self._ratios: dict[tuple[int, int], int] = {}
         self._statistics: list[Statistic] = []
         self._auxiliaries: list[Auxiliary] = []
-        self._late: list[tuple[Combination, Sequence[str]]] = []
+        self._asked: dict[int, list[CellColumn]] = {}
+        self._late: list[tuple[Combination, Sequence[str], Sequence[int] | None]] = []
         self._late_owner: list[np.ndarray] = []
         self._objective: Objective | None = None
 
@@ -112,9 +112,11 @@ class Builder:
                 *wanted,
                 function,
             ):
+                self._asked.setdefault(self.number, []).append(column)
                 return column
         column = CellColumn(*wanted, len(self._cell_names), function)
         self._columns.append(column)
+        self._asked.setdefault(self.number, []).append(column)
         labels = names()
         self._cell_names += [f"{name}{CONDITION.get(c, f' | class {c}')}" for c in conditions for name in labels]
         return column
@@ -206,9 +208,14 @@ class Builder:
         """The contrasts from `first` on, one for each of the quantities, compare with the best-off of them."""
         self._best.append(BestOff(tuple(range(first, first + len(quantities))), tuple(map(int, quantities)), sign))
 
-    def combine(self, combination: Combination, names: Sequence[str]) -> None:
-        """State combination(q) <= 0, m numbers called `names`."""
-        self._late.append((combination, [f"{self.stated[self.number].name}: {name}" for name in names]))
+    def combine(self, combination: Combination, names: Sequence[str], cells: Sequence[int] | None = None) -> None:
+        """State combination(q) <= 0, m numbers called `names`.
+
+        cells: numbers of the cells that it reads; a batch without a row of one of them says nothing of it. None: all
+        cells with rows that this bound has asked for.
+        """
+        called = [f"{self.stated[self.number].name}: {name}" for name in names]
+        self._late.append((combination, called, cells))
         self._late_owner.append(np.full(combination.m, self.number, dtype=np.int64))
 
     def minimise(self, index: Sequence[int], coefficient: Sequence[float], how: Any = "sum") -> None:
@@ -224,8 +231,8 @@ class Builder:
             for i, c in zip(self._index, self._coefficient, strict=True)
         ]
         index = [np.pad(i, ((0, 0), (0, width - i.shape[1]))) for i, _ in pad]
-        late = [(c.m, lambda i, names=names: names[i]) for c, names in self._late]
-        extra = sum(c.m for c, _ in self._late)
+        late = [(c.m, lambda i, names=names: names[i]) for c, names, _ in self._late]
+        extra = sum(c.m for c, *_ in self._late)
         made = Plan(
             self.stated,
             tuple(self._columns),
@@ -241,10 +248,24 @@ class Builder:
             ratios=np.array(list(self._ratios), dtype=np.int64).reshape(-1, 2),
             statistics=tuple(self._statistics),
             auxiliaries=tuple(self._auxiliaries),
-            combinations=tuple(c for c, _ in self._late),
+            combinations=tuple(c for c, *_ in self._late),
             objective=self._objective,
         )
-        return self._numbered(made)
+        return self._numbered(replace(made, combined_cells=self._combined_cells(made)))
+
+    def _combined_cells(self, plan: Plan) -> tuple[tuple[int, ...], ...]:
+        """The cells that each combination reads, as in `combine`."""
+        if not self._late:
+            return ()
+        rows = plan.counts(self.occurring.codes, self.occurring.targets, self.occurring.counts)
+        out = []
+        for (_, _, cells), owner in zip(self._late, self._late_owner, strict=True):
+            if cells is None:
+                columns = self._asked.get(int(owner[0]), []) if len(owner) else []
+                asked = {cell for c in columns for cell in range(c.offset, c.offset + c.cells)}
+                cells = sorted(cell for cell in asked if rows[cell])
+            out.append(tuple(int(cell) for cell in cells))
+        return tuple(out)
 
     def _numbered(self, plan: Plan) -> Plan:
         """The plan with every quantity by its final number."""

@@ -139,7 +139,7 @@ class PlanContrasts:
 
 
 def seen_contrasts(plan: Plan, present: Tensor) -> Tensor | None:
-    """(..., m) which contrasts have all their cells in the batch; None where all have. present: (..., K)."""
+    """(..., m) which constraints have all their cells in the batch; None where all have. present: (..., K)."""
     if bool(present.all()):
         return None
     behind = torch.as_tensor(plan.cells_of, device=present.device)
@@ -148,8 +148,11 @@ def seen_contrasts(plan: Plan, present: Tensor) -> Tensor | None:
     for best in plan.best:
         cells = torch.as_tensor(plan.cells_of[list(best.rows)], device=present.device)
         seen[..., list(best.rows)] = known[..., cells.flatten()].all(-1, keepdim=True)
-    extra = plan.m - len(plan.index)
-    return torch.cat([seen, torch.ones_like(seen[..., :1]).expand(*seen.shape[:-1], extra)], dim=-1) if extra else seen
+    of_combinations = [
+        present[..., list(cells)].all(-1, keepdim=True).expand(*present.shape[:-1], combination.m)
+        for combination, cells in zip(plan.combinations, plan.combined_cells, strict=True)
+    ]
+    return torch.cat([seen, *of_combinations], dim=-1)
 
 
 def dual_scale(plan: Plan, functions: list[Pointwise]) -> np.ndarray:

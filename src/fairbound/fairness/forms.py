@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from torch import Tensor
 
+from fairbound.fairness.pointwise import Pointwise
 from fairbound.problems.domain import Domain, Space
 
 
@@ -26,6 +27,28 @@ class Sharpened:
         value = getattr(self, self.steep)
         made = value.sharpened(factor) if hasattr(value, "sharpened") else factor * value
         return replace(self, **{self.steep: made})  # type: ignore[type-var]
+
+
+def steeper(part: Any, factor: float) -> Any:
+    """`part` with surrogates `factor` times as steep; itself where it has no `sharpened`, and so no surrogate."""
+    return part.sharpened(factor) if hasattr(part, "sharpened") else part
+
+
+class Function(Protocol):
+    """What a cell may average: a function of one row's scores and label, hashable and equal to its like, as a frozen
+    dataclass is. A Pointwise is one itself.
+
+    Optional method. `sharpened(factor)`: the same with a surrogate that is steeper where the metric jumps; without it
+    training takes the function as it is.
+    """
+
+    def trained(self, loss: Pointwise) -> Pointwise:
+        """The one that training differentiates. loss: the problem's."""
+        ...
+
+    def exact(self, loss: Pointwise) -> Pointwise:
+        """The one that the stated metric averages."""
+        ...
 
 
 class Statistic(Protocol):

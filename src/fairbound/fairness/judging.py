@@ -155,7 +155,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     found, method, needed = _bounds(bound, sets, rows, alpha)
     method = method_of_rows(method, rows)
     groups = {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)}
-    why, c = _too_few_for_means(sets, names), np.abs(sets.coefficient[found.worst])
+    why, c = too_few_for_means(sets, names), np.abs(sets.coefficient[found.worst])
     deciding = [names[i] for i in sets.index[found.worst][c > c.max() / 2]]
     return finding(bound, rows, found, sets.name, groups, method, needed, missing=missing, why=why) | {
         "worst_groups": {name: groups[name] for name in deciding}
@@ -174,7 +174,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     trials = sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
-        return _loss_bounds(bound, sets, contrasts, shares, alpha)
+        return loss_bounds(bound, sets, contrasts, shares, alpha)
     successes = sets.joined("successes")
     share = quotient(successes, trials)
     ratios = bound.compares == "ratios"
@@ -192,7 +192,7 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     return found, method.format("differences"), needed
 
 
-def _too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
+def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
     """The groups that have too few rows for bounds of means without a range; None where there are none."""
     of = sets.values[0][1]
     if of.means is None or of.largest is not None:
@@ -203,7 +203,7 @@ def _too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
     return f"{rule} {shortlist(few)}." if few else None
 
 
-def _loss_bounds(
+def loss_bounds(
     bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
     mean, variance = sets.joined("means"), sets.joined("variances")

@@ -18,8 +18,7 @@ import numpy as np
 
 from fairbound.base.names import Names
 from fairbound.confidence.contrasts import mirrored
-from fairbound.fairness.forms import Auxiliary, Combination, Statistic
-from fairbound.fairness.statistics import Function
+from fairbound.fairness.forms import Auxiliary, Combination, Function, Statistic
 from fairbound.rows.groups import cross
 
 
@@ -72,7 +71,8 @@ class Plan:
     """Compiled bounds: K cells, Q quantities, m constraints, the first of them contrasts of up to t terms.
 
     notions: the stated bounds. index, coefficient: (m_c, t) of the m_c contrasts; bounds: (m_c,). ratios: (R, 2)
-    quantities whose quotients are the last R quantities. combinations: of the constraints after the contrasts.
+    quantities whose quotients are the last R quantities. combinations: of the constraints after the contrasts;
+    combined_cells: the cells that each of them reads.
     notion_of: (m,) number of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method
     may keep as margin.
     dropped: groups left out because the data have no row for them.
@@ -93,6 +93,7 @@ class Plan:
     statistics: tuple[Statistic, ...] = ()
     auxiliaries: tuple[Auxiliary, ...] = ()
     combinations: tuple[Combination, ...] = ()
+    combined_cells: tuple[tuple[int, ...], ...] = ()
     objective: Objective | None = None
 
     @property

@@ -19,6 +19,7 @@ from fairbound.fairness import quantities
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
+from fairbound.fairness.forms import steeper
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
 from fairbound.fairness.parts import plan_parts
@@ -151,7 +152,7 @@ class FairProblem(Verbs, BaseProblem):
         return is_linear(self.model) and self.loss in CONVEX
 
     def _check_cells(self) -> None:
-        used = self.plan.used_cells()
+        used = np.union1d(self.plan.used_cells(), np.array(sum(self.plan.combined_cells, ()), dtype=np.int64))
         empty = used[(self.totals()[torch.as_tensor(used)] == 0).cpu().numpy()] if len(used) else used
         if len(empty):
             raise EmptyGroupError(
@@ -186,8 +187,7 @@ class FairProblem(Verbs, BaseProblem):
         made = self._copied()
         made._steeper(factor)
         if self.plan.statistics:  # else the plan, and what it has computed, is shared
-            steeper = (s.sharpened(factor) if hasattr(s, "sharpened") else s for s in self.plan.statistics)
-            made.plan = replace(self.plan, statistics=tuple(steeper))
+            made.plan = replace(self.plan, statistics=tuple(steeper(s, factor) for s in self.plan.statistics))
         made._kept = None
         return made
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness.batches import Batch, Batches
+from fairbound.fairness.forms import steeper
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise, summed_slopes
 from fairbound.fairness.reduction import Reduction, StratifiedReduction
@@ -38,7 +39,7 @@ class RowSlopes(Batches):
     def _steeper(self, factor: float) -> None:
         """Take surrogates of decisions `factor` times as steep."""
         self._factor = factor
-        self._functions = [f.sharpened(factor).trained(self.loss) for f in self.plan.functions]
+        self._functions = [steeper(f, factor).trained(self.loss) for f in self.plan.functions]
 
     def _phi(
         self,

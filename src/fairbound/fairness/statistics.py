@@ -188,9 +188,6 @@ class Above(Sharpened):
         return Pointwise(f"above {at}", lambda s, y: (s > at).to(s.dtype), lambda s, y: torch.zeros_like(s))
 
 
-Function = RowFunction | ClassShare | Above | Pointwise
-"""What a cell may average: its `trained` and `exact` forms are functions of one row's scores and label."""
-
 LOSS = RowFunction(None, "loss")
 
 DECISION = Pointwise(

@@ -28,9 +28,10 @@ def trial(module: nn.Module, rows: Tensor) -> Tensor:
             scores = module(given)
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         kind = "Integer features stay integers, for embeddings; give floats where the module computes with them. "
+        tokens = "An embedding takes integers: give an array of integers, with no other column. "
         raise OptionError(
             f"the module cannot run on features of shape {tuple(given.shape)}, {given.dtype}: {error}. "
-            + ("" if given.is_floating_point() else kind)
+            + (kind if not given.is_floating_point() else tokens if has_embedding(module) else "")
             + "Give features in the shape and type of the module's input."
         ) from error
     finally:
@@ -42,6 +43,20 @@ def trial(module: nn.Module, rows: Tensor) -> Tensor:
             f"the module must return scores (rows,), (rows, 1) or (rows, classes); {len(given)} rows gave {shape}."
         )
     return scores
+
+
+def runs_on(module: nn.Module, rows: Tensor) -> bool:
+    """Whether the module gives scores of the first rows."""
+    try:
+        trial(module, rows)
+    except OptionError:
+        return False
+    return True
+
+
+def has_embedding(module: nn.Module) -> bool:
+    """Whether a part of the module looks integers up."""
+    return any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules())
 
 
 def takes_logits(loss: Pointwise, plan: Plan) -> bool:

@@ -15,7 +15,7 @@ from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
-from fairbound.optim.rows import how_to_pass
+from fairbound.optim.rows import SOFT, how_to_pass
 from fairbound.optim.state import TRAINED, not_finite
 from fairbound.rows.groups import MISSING, Groups
 
@@ -227,7 +227,7 @@ class Keys:
         row = int((~fine).nonzero()[0])
         known = "0 or 1" if self.classes == 2 else f"class numbers 0 to {self.classes - 1}"
         value = float(y[row])
-        hint = how_to_pass([value], self.classes, "Labels between 0 and 1 need Dual(soft_targets=True).")
+        hint = how_to_pass([value], self.classes, SOFT)
         raise DataError(f"targets must be {known}, got {value:g} in row {row} of the batch.{hint}")
 
 

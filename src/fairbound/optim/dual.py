@@ -81,8 +81,8 @@ class Dual:
         scores and class numbers, and bounds on classes can be stated (they need no groups).
     loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores, targets) -> (B,). Under
         bounds on predicted numbers always "squared".
-    soft_targets: labels may lie between 0 and 1: a row of label p counts as two, of label 1 with weight p and of label
-        0 with weight 1 - p.
+    soft_targets: labels, those of `targets` too, may lie between 0 and 1: a row of label p counts as two, of label 1
+        with weight p and of label 0 with weight 1 - p.
     dual_every: steps between moves of the multipliers; before the first, rows are only measured. None: 20. Under
         bounds on rates, unless `distributed`, small batches make it longer, with longer moves: until rows fill `memory`
         (at most 2048), 64 steps at most.
@@ -136,7 +136,7 @@ class Dual:
         else:
             notions, targets, loss, self.classes = *units.settled(notions, targets), "squared", (0,)
         self.stated = notions
-        rows = training_rows(groups, targets, group_names, self.classes)
+        rows = training_rows(groups, targets, group_names, self.classes, soft_targets)
         self._given |= {"stated": self.stated, "groups": rows, "targets": units}
         self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
         named = None if classes is None else self.classes
@@ -230,9 +230,8 @@ class Dual:
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         s, cap = self._best.settled(self._state), self.config.multiplier_bound
-        return report_of(
-            self.plan, self.stated, s, self._means, self.values(), self._per_bound, cap, self._of_losses, self.classes
-        )
+        about = self._per_bound, cap, self._of_losses, self.classes, self._given["groups"]
+        return report_of(self.plan, self.stated, s, self._means, self.values(), *about)
 
     # -- the two calls of a loop --------------------------------------------------------------------------------
 

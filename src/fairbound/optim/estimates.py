@@ -19,9 +19,13 @@ from fairbound.optim.batch import Batch, refuse_rows, without_number
 from fairbound.optim.means import RunningMeans, cell_weights
 from fairbound.optim.multipliers import raised, shrunk
 from fairbound.optim.spread import standard_errors
-from fairbound.optim.state import MEASURED, SAME_SIDE, DualReport, by_name
+from fairbound.optim.state import MEASURED, SAME_SIDE, DualReport, Nearly, by_name
 from fairbound.rows.groups import Groups
+from fairbound.rows.occurring import Occurring
 
+NEARLY = 0.95  # share of rows decided one way that is nearly all
+ALIKE = 0.8  # share of the rows of the other label that are decided that way too
+MIXED = 0.125  # least share of the rows of the other label: models of rarer ones decide so without a bound
 PASSED = 64  # updates whose estimates are looked at together
 
 
@@ -146,6 +150,31 @@ def _decided_alike(plan: Plan, means: np.ndarray, seen: np.ndarray, classes: Seq
     return SAME_SIDE if all(isinstance(f, Above) for f in functions) else None
 
 
+def _nearly_alike(plan: Plan, means: np.ndarray, weight: np.ndarray, trained: Occurring) -> Nearly | None:
+    """How nearly all rows are decided, where far fewer have that label; None of others, and where it cannot be told.
+
+    means, weight: (K,) of cells and the rows behind them. trained: labels of the training rows, once each of a stream.
+    """
+    for column in plan.columns:
+        function, both = column.function, set(column.conditions) == {0, 1}
+        known = both or (column.conditions == (None,) and bool((trained.counts > 1).any()))
+        if not (isinstance(function, RowFunction) and function.table == SELECTED and not function.per_class and known):
+            continue
+        own = slice(column.offset, column.offset + column.cells)
+        of_cells = weight[own]
+        if not (total := of_cells.sum()):
+            continue
+        positive = float(of_cells @ means[own]) / total
+        of_labels = of_cells.reshape(len(column.conditions), -1).sum(1)
+        labelled = of_labels[column.conditions.index(1)] / total if both else trained.of_label(1) / trained.rows
+        said, share, label = (
+            ("positive", positive, labelled) if positive > 0.5 else ("negative", 1 - positive, 1 - labelled)
+        )
+        if share >= NEARLY and 1 - label >= MIXED and share >= label + ALIKE * (1 - label):
+            return Nearly(said, float(share), float(label))
+    return None
+
+
 def _by_class(plan: Plan, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(K,) the class that each cell's mean (K,) tells of, -1 where none; (K,) the share of its rows decided for that."""
     of, shares = np.full(plan.n_cells, -1), means.copy()
@@ -168,11 +197,12 @@ def report_of(
     cap: float,
     of_losses: np.ndarray,
     classes: Sequence[Any],
+    trained: Occurring,
 ) -> DualReport:
     """Where a Dual stands. stated: its bounds; state: of the Dual; values: of the bounds, in their units; per_bound:
     what 1 in the state's is in these; cap: what no
     multiplier exceeds; of_losses: (K + 1,) cells that average the loss; classes: as of
-    `_decided_alike`."""
+    `_decided_alike`; trained: as of `_nearly_alike`."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared = plan.used_cells().tolist()
     lacked, (latest, seen, weight, _) = means.lacked().tolist(), means.latest()
@@ -184,6 +214,7 @@ def report_of(
     memo = contrasts.values(torch.from_numpy(means.moving()))[1]
     by_cell = cell_weights(contrasts, state["w"], means.state, max(state["weighed"], 1), memo)[1]
     below = raised(by_cell, of_losses) * shrunk(by_cell, of_losses, means.state)
+    alike = _decided_alike(plan, latest[:, 0], seen, classes)
     return DualReport(
         steps=state["k"],
         batches=means.seen_batches,
@@ -204,5 +235,6 @@ def report_of(
         unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
         rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
         processes=state["processes"],
-        alike=_decided_alike(plan, latest[:, 0], seen, classes),
+        alike=alike,
+        nearly=_nearly_alike(plan, latest[:, 0], weight, trained) if alike is None and bool(y.any()) else None,
     )

@@ -21,7 +21,8 @@ from fairbound.rows.occurring import Occurring
 LARGEST_CODE = 1 << 16
 MEMORY = 2048
 MEMORY_PER_CELL = 32
-ROUNDED = "Soft labels go to loss(...); these say which labels the groups have: round them."
+SOFT = "Labels between 0 and 1 need Dual(soft_targets=True)."
+PARTS = 1 << 20  # into which a row with a soft label is divided
 
 
 def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
@@ -65,9 +66,12 @@ def remembered(plan: Plan, rows: Occurring | None) -> int:
     return max(one_pass, MEMORY_PER_CELL * plan.n_cells)
 
 
-def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1)) -> Occurring:
+def training_rows(
+    groups: Any, targets: Any, names: Any, classes: tuple[Any, ...] = (0, 1), soft: bool = False
+) -> Occurring:
     """Which groups and labels the training rows have; without them every combination of the named groups and labels.
 
+    soft: whether targets may lie between 0 and 1; such a row has both labels, each by its share.
     classes: their labels; targets are their numbers, or texts that are such labels. Without groups and names there are
     no attributes. Groups that were made here are taken as they are.
     """
@@ -82,21 +86,34 @@ def training_rows(groups: Any, targets: Any, names: Any, classes: tuple[Any, ...
         if targets is not None and labels is not None:
             raise OptionError("targets= was given without groups=; give both, or group_names= alone.")
         if targets is not None:
-            y = _labels(targets, classes)
-            return Occurring.of(no_groups(len(y)), y)
+            y = _labels(targets, classes, soft)
+            return _occurring(no_groups(len(y)), y)
         return Occurring.every(tuple(names or ()), labels or (), len(classes))
     if targets is None:
         raise OptionError(
             "groups= was given without targets=; the labels of the same rows are needed to see which "
             "groups have positives and negatives."
         )
-    made, y = _coded(groups, names, labels), _labels(targets, classes)
+    made, y = _coded(groups, names, labels), _labels(targets, classes, soft)
     if len(y) != len(made):
         raise DataError(f"groups and targets differ in length: {len(made)} and {len(y)}.")
-    return Occurring.of(made, y)
+    return _occurring(made, y)
 
 
-def _labels(targets: Any, classes: tuple[Any, ...]) -> np.ndarray:
+def _occurring(groups: Groups, y: np.ndarray) -> Occurring:
+    """The groups and labels of rows, where y are soft with the rows that the shares of their labels add up to, at least
+    one of each."""
+    if y.dtype.kind != "f":
+        return Occurring.of(groups, y)
+    of_labels = [np.flatnonzero(share > 0) for share in (1 - y, y)]
+    share = np.concatenate([(1 - y)[of_labels[0]], y[of_labels[1]]])
+    labels = np.repeat([0, 1], [len(rows) for rows in of_labels])
+    made = Occurring.of(groups.take(np.concatenate(of_labels)), labels, np.ceil(PARTS * share))
+    return replace(made, counts=np.maximum(np.rint(made.counts / PARTS), 1).astype(np.int64))
+
+
+def _labels(targets: Any, classes: tuple[Any, ...], soft: bool = False) -> np.ndarray:
+    """(n,) class numbers, or where they are soft floats in [0, 1]."""
     y = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets).reshape(-1)
     known = np.arange(len(classes))
     if y.dtype.kind in "OUS" and all(isinstance(c, str) for c in classes):
@@ -106,9 +123,11 @@ def _labels(targets: Any, classes: tuple[Any, ...]) -> np.ndarray:
             raise DataError(f"targets must be among classes={list(classes)}, got {other[0]!r}.")
         return np.array([place[v] for v in y.tolist()], dtype=np.int64)
     if not np.isin(y, known).all():
+        if soft and len(classes) == 2 and y.dtype.kind == "f" and ((y >= 0) & (y <= 1)).all():
+            return y.astype(np.float64)
         said = "0 or 1" if len(classes) == 2 else f"class numbers 0 to {len(classes) - 1}"
         other = np.unique(y[~np.isin(y, known)])[:5].tolist()
-        raise DataError(f"targets must be {said}, got {other}.{how_to_pass(other, len(classes), ROUNDED)}")
+        raise DataError(f"targets must be {said}, got {other}.{how_to_pass(other, len(classes), SOFT)}")
     return y.astype(np.int64)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,6 +35,14 @@ def fresh_state(m: int, bounds: int) -> dict[str, Any]:
     }
 
 
+class Nearly(NamedTuple):
+    """How nearly all rows are decided: "positive" or "negative", the share of them, and the share with that label."""
+
+    decided: str
+    share: float
+    labelled: float
+
+
 @dataclass(frozen=True)
 class DualReport:
     """Where a Dual stands; `str(report)` says it in words.
@@ -53,7 +61,8 @@ class DualReport:
         weights where rows have some.
     processes: how many processes the last update joined. alike: "positive", "negative" or "class ..." where all rows
         seen lately are decided so, and "on the same side ..." where all predicted numbers are so of every threshold
-        of prediction_parity: that meets bounds on rates whatever the model is.
+        of prediction_parity: that meets bounds on rates whatever the model is. nearly: the same of nearly all rows, where
+        a multiplier is above 0 and far fewer rows have that label; None else.
     """
 
     steps: int
@@ -73,10 +82,16 @@ class DualReport:
     rests_on: dict[str, int]
     processes: int
     alike: str | None = None
+    nearly: Nearly | None = None
 
     def unsure(self, text: str) -> float:
         """How far the estimate of a bound may be from what the model does now: its standard error and its drift."""
         return sum(abs(v) for v in (self.standard_errors[text], self.drifts[text]) if v == v)
+
+    def _missed(self, text: str) -> bool:
+        """Whether the estimate of a bound is on the wrong side of it by more than it may be off."""
+        over = self.values[text] - self.bounds[text]
+        return (-over if ">=" in text else over) > self.unsure(text)
 
     def __str__(self) -> str:
         lines = [f"{self.steps} steps, {self.batches} batches, {self.rows} rows, {self.processes} process(es)"]
@@ -86,6 +101,12 @@ class DualReport:
             about = (text, value, self.unsure(text), self.bounds[text], self.smallest[text])
             where = "not measured yet" if math.isnan(value) else _where(*about)
             lines.append(f"{text}: {where}")
+        missed = [text for text in self.values if self._missed(text)]
+        if missed and self.multipliers and not self.at_cap:
+            lines.append(
+                f"multipliers still rise for {shortlist(missed)}: train longer, with a learning rate that decays, or keep a "
+                "moment that met it (docs/pytorch.md)."
+            )
         if self.rests_on:
             fewest = sorted(self.rests_on.items(), key=lambda item: item[1])
             lines.append(
@@ -100,6 +121,13 @@ class DualReport:
             lines.append(
                 f"every row seen lately is {'predicted' if self.alike == SAME_SIDE else 'decided'} {self.alike}, so its rates say nothing "
                 f"of the groups.{hint}"
+            )
+        if self.nearly:
+            decided, share, labelled = self.nearly
+            lines.append(
+                f"{100 * share:.1f} % of the rows seen lately are decided {decided}, where {100 * labelled:.1f} % have that label: "
+                "rates of a nearly constant model are alike whatever it has learnt. Train longer with a learning rate that "
+                "decays, loosen the bound, or keep another moment."
             )
         if self.raised:
             lines.append(

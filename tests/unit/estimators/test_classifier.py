@@ -280,6 +280,40 @@ def test_an_nn_module_with_dropout_trains_and_predicts_the_same_twice(tmp_path):
     np.testing.assert_array_equal(again.decision_function(X), fair.decision_function(X))
 
 
+def tokens_of():
+    return torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(20, 1))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor])
+def test_integers_reach_a_module_that_takes_nothing_else(tmp_path, kind):
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    tokens, sex = rng.integers(0, 9, (600, 5)), rng.choice(["f", "m"], 600)
+    y = ((tokens < 4).sum(1) > 2).astype(int)
+    X = kind(tokens) if kind is torch.tensor else tokens.astype(kind)
+    fair = fb.FairClassifier("demographic_parity <= 0.2", model=tokens_of(), budget="300 steps").fit(X, y, sex)
+    assert fair.score(X, y) > 0.8 and fair.encode(X)[0].dtype == torch.int64
+    fair.save(tmp_path / "model")
+    again = fb.FairClassifier.load(tmp_path / "model", module=tokens_of())
+    np.testing.assert_array_equal(again.decision_function(X), fair.decision_function(X))
+    with pytest.raises(OptionError, match=r"An embedding takes integers: give an array of integers"):
+        fb.FairClassifier("demographic_parity <= 0.2", model=tokens_of()).fit(tokens + 0.0, y, sex)
+    with pytest.raises(OptionError, match=r"torch\.int64: index out of range"):  # the error of what it can take
+        fb.FairClassifier("demographic_parity <= 0.2", model=tokens_of()).fit(tokens + 9, y, sex)
+
+
+def test_a_module_of_floats_gets_integers_as_floats():
+    frame, y, sex = table()
+    X = np.rint(frame[["pay", "skill"]].to_numpy()).astype(int)
+    given = []
+    for rows in (X, X.astype(np.float32)):
+        torch.manual_seed(0)
+        fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget="50 steps", random_state=0)
+        given.append(fair.fit(rows, y, sex).decision_function(rows))
+        assert fair.encode(rows)[0].dtype == torch.float32
+    np.testing.assert_array_equal(*given)
+
+
 def test_an_infeasible_bound_is_said_with_the_smallest_value_reached():
     frame, y, sex = table()
     X = frame[["pay", "skill"]].to_numpy(dtype=np.float32)

@@ -135,3 +135,13 @@ def test_a_bound_out_of_reach_is_warned_of():
     X, y, qid, group = some_rows(6)
     with pytest.warns(ConvergenceWarning):
         FairRanker("pairwise_parity[inter] <= 0.0001", algorithm="alm", budget="3 steps").fit(X, y, qid, group)
+
+
+def test_integers_reach_a_ranking_module_that_takes_nothing_else():
+    X, y, qid, group = some_rows()
+    tokens = (X[:, :2] > 0).astype(int)
+    module = torch.nn.Sequential(torch.nn.Embedding(2, 3), torch.nn.Flatten(), torch.nn.Linear(6, 1))
+    ranker = FairRanker("exposure_parity <= 0.3", model=module, budget="50 steps").fit(tokens, y, qid, group)
+    with torch.no_grad():
+        own = module(torch.from_numpy(tokens)).ravel().numpy()
+    np.testing.assert_allclose(ranker.predict(tokens), own, atol=1e-6)

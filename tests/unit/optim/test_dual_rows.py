@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fairbound.base.errors import CheckpointError, DataError, DataWarning, OptionError
+from fairbound.base.errors import CheckpointError, DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.optim import Dual
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
@@ -98,6 +98,30 @@ def test_soft_labels_are_two_weighted_rows():
         dual().loss(s, p, group)
     with pytest.raises(DataError, match=r"in \[0, 1\]"):
         plain.loss(s, p + 1, group)
+
+
+def test_soft_labels_of_the_training_rows_say_which_labels_the_groups_have():
+    p = np.array([0.2] * 50 + [0.9] * 40 + [1.0, 0.0])
+    group = np.array(["a"] * 50 + ["b"] * 42)
+    stated = {"groups": group, "soft_targets": True}
+    soft = Dual("equal_opportunity <= 0.6", targets=torch.tensor(p, dtype=torch.float32), **stated)
+    rows = soft._given["groups"]  # 10 rows of label 1 in a, where rounded labels have none
+    counts = {
+        (g, y): n for (g,), y, n in zip(rows.codes.tolist(), rows.targets.tolist(), rows.counts.tolist(), strict=True)
+    }
+    assert counts == {(0, 0): 40, (0, 1): 10, (1, 0): 5, (1, 1): 37} and rows.rows == len(p)
+    with pytest.raises(EmptyGroupError, match="'a"):
+        Dual("equal_opportunity <= 0.6", targets=np.round(p), **stated)
+    s, codes = torch.randn(len(p)), soft.encode(group)
+    rounded = Dual("demographic_parity <= 0.6", targets=np.round(p), **stated)
+    same = Dual("demographic_parity <= 0.6", targets=p, **stated)
+    for made in (rounded, same):
+        made.loss(s, torch.tensor(p), codes)
+    assert same.values() == rounded.values() and same.memory == rounded.memory
+    again = pickle.loads(pickle.dumps(same))
+    assert again.values() == same.values()
+    with pytest.raises(DataError, match="targets must be 0 or 1"):
+        Dual("demographic_parity <= 0.6", targets=p + 0.5, **stated)
 
 
 CLASS_BOUNDS = ["recall of class b >= 0.9", "error of class c <= 0.1"]
@@ -366,6 +390,77 @@ def test_the_report_says_where_all_rows_are_decided_alike(bound):
     of_losses = Dual("loss_gap <= 0.1", group_names=["a", "b"])
     of_losses.loss(torch.full((64,), 100.0), torch.ones(64), group)  # losses of 0
     assert of_losses.report().alike is None
+
+
+def decided(bound, labelled, share, apart, **kind):
+    """A Dual after some steps of scores of which `share` are positive, `apart` more in group 1 than in 0; `labelled` of
+    the labels are."""
+    n = 2000
+    place, group = torch.arange(n) % 1000 / 1000, torch.arange(n) // 1000
+    y = (place < labelled).long()
+    kind = kind or {"groups": group, "targets": y}
+    made = Dual(bound, dual_every=1, **kind)
+    for _ in range(3):
+        made.loss(torch.where(place < share + apart * (group - 0.5), 1.0, -1.0), y, group)
+        made.step()
+    return made.report()
+
+
+DP, EO = "demographic_parity <= 0.01", "equalized_odds <= 0.01"
+
+
+@pytest.mark.parametrize(
+    "bound, labelled, share, apart, said",
+    [
+        (DP, 0.63, 0.967, 0.04, ("positive", 0.967, 0.63)),
+        (EO, 0.63, 0.967, 0.04, ("positive", 0.967, 0.63)),
+        (DP, 0.3, 0.03, 0.04, ("negative", 0.97, 0.7)),
+        (["equal_opportunity <= 0.5", DP], 0.63, 0.967, 0.04, ("positive", 0.967, 0.63)),
+        (DP, 0.63, 0.94, 0.04, None),  # not nearly all
+        (DP, 0.63, 0.967, 0.0, None),  # no multiplier has moved: not the bound's doing
+        (DP, 0.95, 0.98, 0.03, None),  # as common as its label
+        (DP, 0.08, 0.01, 0.02, None),  # models of rare labels decide so without a bound
+        ("equal_opportunity <= 0.01", 0.5, 0.49, 0.04, None),  # nearly all positive ones are found
+    ],
+)
+def test_the_report_says_where_nearly_all_rows_are_decided_alike(bound, labelled, share, apart, said):
+    report = decided(bound, labelled, share, apart)
+    assert report.alike is None and ("rates of a nearly constant model" in str(report)) == (said is not None)
+    if said is None:
+        assert report.nearly is None
+    else:
+        assert report.nearly.decided == said[0] and report.nearly[1:] == pytest.approx(said[1:], abs=2e-3)
+
+
+def test_labels_of_a_stream_are_known_where_bounds_are_on_them():
+    stream = {"group_names": ["a", "b"]}
+    assert decided(DP, 0.63, 0.967, 0.04, **stream).nearly is None
+    assert decided(EO, 0.63, 0.967, 0.04, **stream).nearly.labelled == pytest.approx(0.63, abs=2e-3)
+
+
+@pytest.mark.parametrize("positive", [0.05, 0.1, 0.2, 0.9])
+def test_loops_of_imbalanced_data_are_not_said_to_decide_nearly_all_alike(positive):
+    rng = np.random.default_rng(0)
+    group, X = rng.choice(["a", "b"], 3000), rng.normal(size=(3000, 4)).astype(np.float32)
+    told = 2 * X[:, 0] + (group == "a") + rng.logistic(size=3000)
+    y = (told > np.quantile(told, 1 - positive)).astype(int)
+    torch.manual_seed(0)
+    model, made = torch.nn.Linear(4, 1), Dual("demographic_parity <= 0.01", groups=group, targets=y)
+    optimizer, features, codes = torch.optim.Adam(model.parameters(), 0.05), torch.tensor(X), made.encode(group)
+    for _ in range(10):
+        for i in torch.randperm(len(y)).split(100):
+            optimizer.zero_grad()
+            made.loss(model(features[i]), torch.tensor(y)[i], codes[i]).backward()
+            optimizer.step()
+            made.step()
+    report = made.report()
+    assert report.alike is None and report.nearly is None
+
+
+def test_the_report_says_whose_multipliers_still_rise():
+    said = "multipliers still rise for demographic_parity <= 0.01: train longer"
+    assert said in str(decided(DP, 0.5, 0.5, 0.2))
+    assert "still rise" not in str(decided("demographic_parity <= 0.4", 0.5, 0.5, 0.2))
 
 
 def test_estimates_look_back_one_pass_over_the_rows_at_most_but_32_rows_of_every_cell():

@@ -419,7 +419,7 @@ def test_integer_groups_keep_their_values_as_codes():
             r"must be 0 or 1, got \[2\]. Of two classes pass targets == POSITIVE",
         ),
         ({"groups": [0, 1], "targets": ["no", "yes"]}, DataError, "pass targets == POSITIVE.*; of more give classes="),
-        ({"groups": [0, 1], "targets": [0.2, 1]}, DataError, "round them"),
+        ({"groups": [0, 1], "targets": [0.2, 1]}, DataError, "soft_targets=True"),
         ({"groups": [0, 1], "targets": [14.5, 3]}, DataError, "residual_gap"),
         ({"groups": ["a", "b"], "targets": [0, 1], "group_names": ["a", "b"]}, OptionError, "not integers"),
         ({"groups": [0, 1, 2], "targets": [0, 1, 1], "group_names": ["a", "b"]}, OptionError, "a label per code"),
