@@ -44,7 +44,8 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     """Whether bounds cost a fitted classifier much, though no label is so common that this had to be expected, and its
     user leaves open how it bends."""
     facts, stated = estimator.fit_report_, estimator.options or TableOptions()
-    free = stated.knots is None and estimator.algorithm == "auto" and estimator.objective in ("auto", "accuracy")
+    automatic = stated.knots is None and estimator.algorithm == "auto" and estimator.budget is None
+    free = automatic and estimator.objective in ("auto", "accuracy")
     if not free or not facts["constraints"] or "accuracy" not in facts or estimator.rule_ is not None:
         return False
     if isinstance(X, Encoded) or not bends_by_default(estimator, X, rows.codes, shards_of(estimator)):

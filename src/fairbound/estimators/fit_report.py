@@ -35,8 +35,8 @@ ALIKE = 0.8
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
-    "Try objective='accuracy' or algorithm='alm', a network (mlp:16), a larger budget, a looser bound, or merge small groups; where a model "
-    "without the bound is no better, the features tell too little of the label."
+    "Try objective='accuracy', algorithm='alm' or a network (mlp:16), train longer (a larger budget), loosen the bound, or merge small "
+    "groups; where a model without the bound is no better, the features tell too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."

@@ -45,7 +45,10 @@ def test_a_model_bends_where_bounds_cost_much_of_a_straight_one(seed, tmp_path):
     assert (loaded.decision_function(X) == model.decision_function(X)).all()
 
 
-@pytest.mark.parametrize("said", [{"options": TableOptions(knots="auto")}, {"objective": "loss"}, {"constraint": None}])
+@pytest.mark.parametrize(
+    "said",
+    [{"options": TableOptions(knots="auto")}, {"objective": "loss"}, {"constraint": None}, {"budget": "20 steps"}],
+)
 def test_it_bends_no_more_than_its_user_says_or_than_labels_ask_for_without_a_bound(said):
     X, y, group = people()
     assert not bends(fb.FairClassifier(**{"constraint": BOUND} | said).fit(X, y, group))
