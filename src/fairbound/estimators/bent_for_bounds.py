@@ -31,6 +31,9 @@ KNOTS = 5
 LEFT = 0.5
 """Share of what a model without bounds decides right beyond a constant, below which bounds cost much."""
 
+CELLS = 10_000_000
+"""Features with KNOTS in each, times rows, up to which that is tried: a few seconds."""
+
 PENALTY, NEARLY = 1e-4, 1e-5
 """Of the regression without bounds, as of that of `tables.bending`."""
 
@@ -52,7 +55,8 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
         return False
     largest = np.bincount(rows.codes, rows.weight).max() / (len(rows) if rows.weight is None else rows.weight.sum())
     seen = looked_at(len(rows), len(estimator.x_))
-    if seen is None or largest >= MOST:
+    large = len(rows) * (1 + KNOTS) * len(estimator.x_) > CELLS
+    if seen is None or large or largest >= MOST:
         return False
     features = np.asarray(estimator.encode(X)[0])
     return bool(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import classifier
+from fairbound.estimators import bent_for_bounds, classifier
 from fairbound.estimators.bent_for_bounds import KNOTS
 from fairbound.tables import TableOptions
 
@@ -59,13 +59,14 @@ def test_a_loose_bound_asks_for_no_bends():
     assert not bends(fb.FairClassifier("demographic_parity <= 0.6").fit(X, y, group))
 
 
-@pytest.mark.parametrize(("above", "tried"), [(2.6, 1), (2.9, 0)])
-def test_it_is_not_tried_where_one_label_has_most_rows(monkeypatch, above, tried):
+@pytest.mark.parametrize(("above", "cells", "tried"), [(2.6, 72_000, 1), (2.9, 72_000, 0), (2.6, 71_999, 0)])
+def test_it_is_not_tried_where_one_label_has_most_rows_or_the_table_is_large(monkeypatch, above, cells, tried):
     X, y, group = people(n=4000, above=above)
     asked = []
+    monkeypatch.setattr(bent_for_bounds, "CELLS", cells)
     monkeypatch.setattr(classifier, "with_bends", lambda *given: asked.append(given))
     fb.FairClassifier(BOUND).fit(X, y, group)
-    assert (y.mean() > 0.2) == tried == len(asked)
+    assert (y.mean() > 0.2) == (above == 2.6) and len(asked) == tried
 
 
 def test_bends_that_gain_no_more_than_chance_gives_are_not_taken():
