@@ -1,12 +1,12 @@
 """A model trained under stated bounds: on all rows at once (see `full_batch`), or on random batches (see `batch_runs`).
 
 Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound, where
-ratios of rates are bounded, or where it is no better than a constant. The step size of random batches is chosen by a short trial, unless the model is
-linear or all rows at once follow (see `step_trial`). Batches that meet few rows again and again end for a network where
-other rows ask for it; it is then trained further on all rows at once where that is of use (see `whole_network`), and
-its last layer is solved on all rows, with weight decay (see `last_layer`). The last layer of a network trained without
-bounds, for as many steps, is solved so too: layers that bounds have shaped may have lost what a last layer needs. The
-better of the two models is taken.
+ratios of rates are bounded, or where it is no better than a constant. The step size of random batches is chosen by a
+short trial, unless the model is linear or all rows at once follow (see `step_trial`). Batches that meet few rows again
+and again end for a network where other rows ask for it; it is then trained further on all rows at once where that is of
+use (see `whole_network`), and its last layer is solved on all rows, with weight decay (see `last_layer`). The last
+layer of a network trained without bounds, for as many steps, is solved so too: layers that bounds have shaped may have
+lost what a last layer needs. The better of the two models is taken.
 """
 
 from __future__ import annotations

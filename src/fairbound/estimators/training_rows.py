@@ -166,8 +166,8 @@ def features_of(
 ) -> tuple[torch.Tensor | SparseRows, EncodeReport | None]:
     """The features (n, d) that a fitted model sees, and what happened to the table on the way.
 
-    encoder: None for an nn.Module, the `module`, which takes X as it is. width: columns of X that the model was trained on. extended:
-    what adds to the encoded features.
+    encoder: None for an nn.Module, the `module`, which takes X as it is. width: columns of X that the model was trained
+    on. extended: what adds to the encoded features.
     """
     if encoder is None:
         array = module_features(X, module)
