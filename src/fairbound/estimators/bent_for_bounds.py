@@ -51,6 +51,8 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     free = automatic and estimator.objective in ("auto", "accuracy")
     if not free or not facts["constraints"] or "accuracy" not in facts or estimator.rule_ is not None:
         return False
+    if estimator.solution_.stopped == "interrupted":
+        return False
     if isinstance(X, Encoded) or not bends_by_default(estimator, X, rows.codes, shards_of(estimator)):
         return False
     largest = np.bincount(rows.codes, rows.weight).max() / (len(rows) if rows.weight is None else rows.weight.sum())

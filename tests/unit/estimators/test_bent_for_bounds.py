@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import bent_for_bounds, classifier
+from fairbound.estimators import bent_for_bounds, classifier, full_batch
 from fairbound.estimators.bent_for_bounds import KNOTS
 from fairbound.tables import TableOptions
 
@@ -67,6 +69,15 @@ def test_it_is_not_tried_where_one_label_has_most_rows_or_the_table_is_large(mon
     monkeypatch.setattr(classifier, "with_bends", lambda *given: asked.append(given))
     fb.FairClassifier(BOUND).fit(X, y, group)
     assert (y.mean() > 0.2) == (above == 2.6) and len(asked) == tried
+
+
+def test_it_is_not_tried_after_an_interruption(monkeypatch):
+    X, y, group = people()
+    solve, asked = full_batch.solve, []
+    monkeypatch.setattr(full_batch, "solve", lambda *of, **how: replace(solve(*of, **how), stopped="interrupted"))
+    monkeypatch.setattr(classifier, "with_bends", lambda *given: asked.append(given))
+    fb.FairClassifier(BOUND).fit(X, y, group)
+    assert not asked
 
 
 def test_bends_that_gain_no_more_than_chance_gives_are_not_taken():
