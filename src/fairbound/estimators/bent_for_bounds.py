@@ -22,8 +22,7 @@ from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import MOST
 from fairbound.estimators.training_rows import bends_by_default
 from fairbound.tables import Encoded, TableOptions
-from fairbound.tables.bending import looked_at
-from fairbound.tables.logistic import fitted
+from fairbound.tables.bending import looked_at, regression
 
 KNOTS = 5
 """Values at which every number bends then."""
@@ -33,9 +32,6 @@ LEFT = 0.5
 
 CELLS = 10_000_000
 """Features with KNOTS in each, times rows, up to which that is tried: a few seconds."""
-
-PENALTY, NEARLY = 1e-4, 1e-5
-"""Of the regression without bounds, as of that of `tables.bending`."""
 
 BENT = (
     "The model bends at up to {} values in every number, as the bounds cost one that bends where the labels ask for it more than half of "
@@ -60,18 +56,9 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     large = len(rows) * (1 + KNOTS) * len(estimator.x_) > CELLS
     if seen is None or large or largest >= MOST:
         return False
-    features = np.asarray(estimator.encode(X)[0])
-    return bool(
-        facts["accuracy"] - largest < LEFT * (_accuracy_without_bounds(features[seen], rows.codes[seen]) - largest)
-    )
-
-
-def _accuracy_without_bounds(features: np.ndarray, labels: np.ndarray) -> float:
-    """The share of the rows (n, d) whose label (n,), 0 or 1, a logistic regression tells."""
-    ones = np.ones(len(features))
-    X = np.column_stack([features, ones])
-    x = fitted(X, labels, ones, np.r_[np.full(X.shape[1] - 1, PENALTY), 0.0], np.zeros(X.shape[1]), settled=NEARLY)
-    return float(np.mean((X @ x > 0) == labels))
+    _, scores = regression(np.asarray(estimator.encode(X)[0])[seen], rows.codes[seen])
+    unbound = np.mean((scores > 0) == rows.codes[seen])
+    return bool(facts["accuracy"] - largest < LEFT * (unbound - largest))
 
 
 def with_bends(estimator: Any, X: Any, rows: LabelledRows) -> Any:

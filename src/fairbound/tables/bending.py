@@ -57,11 +57,17 @@ def useful(features: np.ndarray, labels: np.ndarray, added: Iterable[np.ndarray]
 
     features: (n, d) without knots. labels: (n,) 0 or 1. added: of each number (n, k) how far it lies above each knot.
     """
+    X, scores = regression(features, labels)
+    statistics = score_statistics(X, added, labels, probabilities(scores))
+    return [bool(df and chdtrc(df, size) <= LEVEL / len(statistics)) for size, df in statistics]
+
+
+def regression(features: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The features (n, d) with ones behind them, and (n,) the scores of a logistic regression of the labels (n,), 0 or
+    1, on them, nearly at its end."""
     X = np.column_stack([features, np.ones(len(features))])
     penalty = np.r_[np.full(features.shape[1], PENALTY), 0.0]
-    x = fitted(X, labels, np.ones(len(X)), penalty, np.zeros(X.shape[1]), settled=NEARLY)
-    statistics = score_statistics(X, added, labels, probabilities(X @ x))
-    return [bool(df and chdtrc(df, size) <= LEVEL / len(statistics)) for size, df in statistics]
+    return X, X @ fitted(X, labels, np.ones(len(X)), penalty, np.zeros(X.shape[1]), settled=NEARLY)
 
 
 def score_statistics(
