@@ -31,7 +31,7 @@ ELSEWHERE = {
     "zero_one_loss": "error_rate_parity", "accuracy": "error_rate_parity", "f1": "f1_parity", "roc_auc": "auc_parity",
     "bounded_group_loss": "group_loss", "separation": "equalized_odds", "average_odds": "equalized_odds",
     "average_abs_odds": "equalized_odds", "average_absolute_odds": "equalized_odds", "sufficiency": "predictive_parity",
-    "demographic_parity_ratio": "demographic_parity_ratio", "statistical_parity_ratio": "demographic_parity_ratio",
+    "statistical_parity_ratio": "demographic_parity_ratio",
     "selection_rate_ratio": "demographic_parity_ratio", "impact_ratio": "demographic_parity_ratio",
     "four_fifths": "demographic_parity_ratio", "four_fifths_rule": "demographic_parity_ratio",
     "p_percent_rule": "demographic_parity_ratio", "equal_opportunity_ratio": "true_positive_rate_ratio",
