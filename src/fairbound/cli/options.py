@@ -64,6 +64,13 @@ Knots = Annotated[
         help="At how many values each number may bend, or auto: at 3 where a test says so. Default: auto for linear models of two classes, else 0.",
     ),
 ]
+Jumps = Annotated[
+    str | None,
+    option(
+        "--jumps",
+        help="0, or auto: a number may jump at the values for which a test says so. Default: as --knots, auto where they are.",
+    ),
+]
 MODEL_FOLDER = option("--model", help="Folder of a saved model, such as OUT/model of fit.")
 SavedModel = Annotated[Path | None, MODEL_FOLDER]
 Score = Annotated[
@@ -183,6 +190,7 @@ class ModelOptions:
 
     model: Model = "linear"
     knots: Knots = None
+    jumps: Jumps = None
     seed: Seed = 0
     budget: BudgetText = None
     cross: Cross = False
@@ -198,6 +206,8 @@ class ModelOptions:
         check_confidence(self.confidence, "--confidence")
         if self.knots not in (None, "auto") and not self.knots.isdecimal():
             raise OptionError(f"--knots must be a whole number or 'auto', got {self.knots!r}.")
+        if self.jumps not in (None, "auto", "0"):
+            raise OptionError(f"--jumps must be 0 or 'auto', got {self.jumps!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +257,7 @@ def check_share(share: float | None) -> None:
         raise OptionError(f"--test-size must be a share of the rows between 0 and 1, got {share}.")
 
 
-NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "certify", "use_groups_at_prediction")
+NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "jumps", "certify", "use_groups_at_prediction")
 
 
 @dataclass(frozen=True, kw_only=True)

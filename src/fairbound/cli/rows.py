@@ -332,9 +332,12 @@ class Parts:
         return [for_commands(said) for said in identifier_words(self.train.report.identifiers)]
 
 
-def table_options(knots: str | None) -> TableOptions | None:
-    """Of the encoder, None where they are its own. knots: a whole number, or "auto"."""
-    return None if knots is None else TableOptions(knots=int(knots) if knots.isdecimal() else knots)
+def table_options(knots: str | None, jumps: str | None) -> TableOptions | None:
+    """Of the encoder, None where they are its own. knots: a whole number, or "auto". jumps: "0" or "auto"."""
+    if knots is None and jumps is None:
+        return None
+    as_stated = [int(text) if text and text.isdecimal() else text for text in (knots, jumps)]
+    return TableOptions(knots=as_stated[0], jumps=as_stated[1])
 
 
 def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None) -> Parts:

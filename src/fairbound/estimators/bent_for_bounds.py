@@ -11,6 +11,7 @@ through the middle can meet a bound that no slope meets. Labels alone do not ask
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,9 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
 def with_bends(estimator: Any, X: Any, rows: LabelledRows) -> Any:
     """The classifier fitted again with KNOTS in every number where it then meets its bounds and is more accurate on the
     training rows, surely more than chance gives so many more free numbers; else None."""
-    bent = clone(estimator).set_params(options=(estimator.options or TableOptions()).or_knots(KNOTS))
+    stated = estimator.options or TableOptions()
+    jumps = "auto" if stated.jumps is None else stated.jumps
+    bent = clone(estimator).set_params(options=replace(stated, knots=KNOTS, jumps=jumps))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         bent._fit(X, rows)

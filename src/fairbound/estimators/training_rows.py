@@ -142,19 +142,22 @@ def fit_features(
         rows = encoded_rows(estimator, table, shards, labels)
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
-        if rows.encoder.options.knots == "auto":
-            notes.append(of_bent(rows.encoder))
+        if rows.encoder.options.by_labels:
+            notes.append(of_shapes(rows.encoder))
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return features
 
 
-def of_bent(encoder: TableEncoder) -> str:
-    """What is said of an encoder that chose which numbers bend."""
-    if not encoder.bent:
+def of_shapes(encoder: TableEncoder) -> str:
+    """What is said of an encoder that chose where numbers bend or jump."""
+    bent, jumping = encoder.bent if encoder.options.knots == "auto" else (), encoder.jumping
+    if not bent and not jumping:
         return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
-    most = encoder.options.most_knots
-    return f"The model bends at up to {most} values in these columns, as the labels ask for it: {', '.join(encoder.bent)}. options=TableOptions(knots=0) keeps it straight."
+    bends = f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else ""
+    jumps = f"jumps in these, each at so many values: {', '.join(f'{name} ({len(at)})' for name, at in jumping.items())}"
+    what = "; it ".join(filter(None, (bends, jumps if jumping else "")))
+    return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
 
 
 def features_of(

@@ -6,7 +6,8 @@ What becomes of a column, decided on the training table:
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
 - with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of
   training of equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear
-  classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test).
+  classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
+  0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
   2024-05-31, with a time or not, where they have more than ``max_categories`` different values.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
@@ -28,6 +29,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,9 +37,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError
 from fairbound.base.names import shortlist
-from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.features import (
     FORMAT,
@@ -54,6 +55,7 @@ from fairbound.tables.learning import check_options, finite, infinite_error, lea
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
+from fairbound.tables.shapes import labels_of_two, shaped
 from fairbound.tables.sums import Block, Layout, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
@@ -68,7 +70,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     `fit` and `transform` take a DataFrame of any library that narwhals reads (pandas, polars, pyarrow, ...), a 2-D
     numpy array or torch tensor, a list of rows, or a scipy sparse matrix, which stays sparse. Frames are matched by
     name in any order; extra columns are ignored and reported. A table without names is matched by place. As a step of
-    a scikit-learn `Pipeline` it lets any estimator take tables; `y` (n,) is looked at under `knots="auto"` alone. The
+    a scikit-learn `Pipeline` it lets any estimator take tables; `y` (n,) is looked at under "auto" alone. The
     module's docstring has the rules.
 
     After `fit`: `feature_names` (d,), `columns` (the input columns it needs), `dropped` (column -> reason) and
@@ -123,8 +125,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def bent(self) -> tuple[str, ...]:
         """Names of the columns that have knots."""
+        return tuple(spec.name for spec in self._numbers if spec.knots)
+
+    @property
+    def jumping(self) -> dict[str, tuple[float, ...]]:
+        """Of the columns that have jumps, the values beyond which they have 0/1 columns."""
+        return {spec.name: spec.jumps for spec in self._numbers if spec.jumps}
+
+    @property
+    def _numbers(self) -> list[NumberFeature]:
         self._check_fitted()
-        return tuple(spec.name for spec in self.learnt or () if isinstance(spec, NumberFeature) and spec.knots)
+        return [spec for spec in self.learnt or () if isinstance(spec, NumberFeature)]
 
     def fit(self, table: Any, y: Any = None) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
@@ -189,37 +200,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
         plain = [c for c in numbers if c.kind == "number" and c.name not in dropped]  # a date is no identifier
         self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
-        if self.options.knots == "auto":
-            self._keep_useful_knots(read, y)
+        if self.options.by_labels:
+            labels, given = labels_of_two(y, read.rows), tuple(learnt)
+            self.learnt = shaped(given, self.options, labels, partial(self._features_of, read))
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
         return read
 
-    def _keep_useful_knots(self, read: Table, y: Any) -> None:
-        """Take back the knots of the numbers for which the labels do not ask. Raises: OptionError without labels of two
-        values, DataError where they are not one for each row."""
-        assert self.learnt is not None
-        values, labels = (None, None) if y is None else np.unique(np.asarray(y), return_inverse=True)
-        if labels is not None and len(labels) != read.rows:
-            raise DataError(f"X has {read.rows} rows, y {len(labels)}.")
-        if values is None or labels is None or len(values) != 2:
-            raise OptionError(
-                'knots="auto" chooses by the labels of two classes, one for each row; give a number, as in knots=5.'
-            )
-        bent = self.learnt
-        self.learnt = tuple(replace(spec, knots=()) if isinstance(spec, NumberFeature) else spec for spec in bent)
-        starts = np.cumsum([0, *(len(spec.feature_names) for spec in self.learnt)])
-        asked = [(s, at) for s, at in zip(bent, starts, strict=False) if isinstance(s, NumberFeature) and s.knots]
-        rows = looked_at(read.rows, starts[-1])
-        if rows is None or not asked or np.ptp(labels[rows]) == 0:
-            return
+    def _features_of(self, read: Table, learnt: tuple[Feature, ...], rows: np.ndarray) -> np.ndarray:
+        """The features of some rows of the training table, if `learnt` is what was learnt of it."""
+        self.learnt = learnt
         columns = tuple(replace(column, values=column.values[rows]) for column in read.columns)
         part = replace(read, columns=columns, rows=len(rows))
-        features, _ = self._filled(part, {column.name: column for column in columns}, np.float64, positional=False)
-        kept = useful(features, labels[rows], (spec.above(features[:, at]) for spec, at in asked))
-        names = {spec.name for (spec, _), keep in zip(asked, kept, strict=True) if keep}
-        self.learnt = tuple(new if new.name in names else old for new, old in zip(bent, self.learnt, strict=True))
+        return self._filled(part, {column.name: column for column in columns}, np.float64, positional=False)[0]
 
     def adopt(
         self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int

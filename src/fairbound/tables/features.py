@@ -168,15 +168,17 @@ def load_feature(state: dict[str, Any]) -> Feature:
     if state["kind"] not in ("number", "days"):
         raise ValueError(f"unknown kind {state['kind']!r}")
     sd = state["sd"]
-    knots = tuple(state.get("knots", ()))  # folders written before there were any have none
-    for value in (state["mean"], state["median"], *(() if sd is None else (sd,)), *knots):
+    # folders written before there were any have none
+    knots, jumps = (tuple(state.get(key, ())) for key in ("knots", "jumps"))
+    for value in (state["mean"], state["median"], *(() if sd is None else (sd,)), *knots, *jumps):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError(f"column {state['name']!r} has {value!r} where a number belongs")
     if (sd is not None and not sd > 0) or not isinstance(state["indicator"], bool):
         raise ValueError(f"column {state['name']!r} has an impossible spread or mark")
-    if list(knots) != sorted(set(knots)) or (knots and sd is None):
-        raise ValueError(f"the knots of column {state['name']!r} do not ascend")
-    return NumberFeature(**{**state, "knots": knots})
+    for what, values in (("knots", knots), ("jumps", jumps)):
+        if list(values) != sorted(set(values)) or (values and sd is None):
+            raise ValueError(f"the {what} of column {state['name']!r} do not ascend")
+    return NumberFeature(**{**state, "knots": knots, "jumps": jumps})
 
 
 def converted(column: Column, spec: Feature) -> Column:

@@ -23,10 +23,10 @@ _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in r
 
 @dataclass(frozen=True)
 class NumberFeature:
-    """A standardised number, how far it lies above each of its knots and, where training had gaps, a 0/1 column that
-    marks them.
+    """A standardised number, how far it lies above each of its knots, whether it lies beyond each of its jumps and,
+    where training had gaps, a 0/1 column that marks them.
 
-    Weighted sums of the first two are the continuous functions of the number that are linear between knots.
+    Weighted sums of the first three are the functions of the number that are linear between knots and jumps.
     """
 
     name: str
@@ -36,12 +36,19 @@ class NumberFeature:
     median: float
     indicator: bool
     knots: tuple[float, ...] = ()  # ascending, in the column's units
+    jumps: tuple[float, ...] = ()  # likewise
 
     @property
     def feature_names(self) -> list[str]:
         """Names of its features, in order."""
         above = [f"{self.name} above {knot:.10g}" for knot in self.knots]
-        return [self.name] * (self.sd is not None) + above + [f"{self.name}={MISSING}"] * self.indicator
+        beyond = [f"{self.name}>{jump:.10g}" for jump in self.jumps]
+        return [self.name] * (self.sd is not None) + above + beyond + [f"{self.name}={MISSING}"] * self.indicator
+
+    @property
+    def indicator_at(self) -> int:
+        """How many of its features stand before the 0/1 column of gaps."""
+        return 0 if self.sd is None else 1 + len(self.knots) + len(self.jumps)
 
     def fill(self, out: np.ndarray, at: int, values: np.ndarray, missing: np.ndarray | None) -> None:
         """Write the features of `values` (b,) float64, which is changed, into ``out[:, at:]``, zeros before.
@@ -51,14 +58,21 @@ class NumberFeature:
         if self.sd is not None:
             if missing is not None:
                 values[missing] = self.median
+            end = at + self.indicator_at
+            if self.jumps:
+                out[:, end - len(self.jumps) : end] = values[:, None] > self.jumps
             values -= self.mean
             values /= self.sd
             out[:, at] = values
             if self.knots:
                 out[:, at + 1 : at + 1 + len(self.knots)] = self.above(values)
-            at += 1 + len(self.knots)
         if self.indicator and missing is not None:
-            out[:, at] = missing
+            out[:, at + self.indicator_at] = missing
+
+    def in_units(self, values: Sequence[float]) -> tuple[float, ...]:
+        """Standardised values in the column's units, ascending."""
+        assert self.sd is not None
+        return tuple(sorted({self.mean + self.sd * value for value in values}))
 
     def above(self, values: np.ndarray) -> np.ndarray:
         """(b, k) how far standardised values (b,) lie above each knot."""

@@ -18,6 +18,8 @@ class TableOptions:
 
     knots: at how many values each number of a linear model may bend, 0 or more; "auto": 3, in the numbers for which a
         test on the labels asks; None: "auto" for a linear FairClassifier of two classes, else 0 (docs/training.md).
+    jumps: "auto": a number of a linear model may jump at the values for which a test on the labels asks; 0: at none;
+        None: as knots, "auto" where they are.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
     min_count: training rows that a category needs for a column of its own, >= 1.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not.
@@ -35,6 +37,7 @@ class TableOptions:
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     knots: int | str | None = None
+    jumps: int | str | None = None
     sparse_scale: str = "max_abs"
 
     def __post_init__(self) -> None:
@@ -45,6 +48,8 @@ class TableOptions:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 or_auto = " or 'auto'" * (name == "knots")
                 raise OptionError(f"{name} must be a whole number of at least {least}{or_auto}, got {value!r}.")
+        if self.jumps not in (None, "auto", 0) or isinstance(self.jumps, bool):
+            raise OptionError(f"jumps must be 0 or 'auto', got {self.jumps!r}.")
         if not 0 < self.unique_share <= 1:
             raise OptionError(
                 f"unique_share must lie in (0, 1], got {self.unique_share!r}; 1 drops only all-distinct text."
@@ -66,6 +71,16 @@ class TableOptions:
     def most_knots(self) -> int:
         """How many knots a number may have."""
         return MOST if isinstance(self.knots, str) else self.knots or 0
+
+    @property
+    def jumps_by_labels(self) -> bool:
+        """Whether labels say where numbers jump."""
+        return "auto" in (self.jumps, self.knots if self.jumps is None else None)
+
+    @property
+    def by_labels(self) -> bool:
+        """Whether labels say where numbers bend or jump."""
+        return self.knots == "auto" or self.jumps_by_labels
 
     def or_knots(self, knots: int | str) -> TableOptions:
         """These options, with `knots` where they state none."""

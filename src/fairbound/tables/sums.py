@@ -1,11 +1,13 @@
 """Weighted sums of the features of numbers, a few rows at a time and without making the features.
 
-A number x with mean m, deviation s, knots k_1 < k_2 < ... and weights w, v_1, v_2, ... adds
+A number x with mean m, deviation s, knots k_1 < k_2 < ..., jumps j_1 < j_2 < ... and weights w, v_1, v_2, ..., u_1,
+u_2, ... adds
 
-    w (x - m) / s + sum_j v_j max(x - k_j, 0) / s
+    w (x - m) / s + sum_i v_i max(x - k_i, 0) / s + sum_i u_i 1[x > j_i]
 
-so slopes w / s and v_j / s are multiplied with x and max(x, k_j), and what does not depend on x is taken off once. As
-knots ascend, max(x, k_j) is made of max(x, k_{j-1}) in its place.
+so slopes w / s and v_i / s are multiplied with x and max(x, k_i), and what does not depend on x is taken off once. As
+knots ascend, max(x, k_i) is made of max(x, k_{i-1}) in its place. Jumps are looked up: one sum for each interval
+between two of them.
 """
 
 from __future__ import annotations
@@ -97,6 +99,11 @@ class NumberSums:
             out[: len(feature.knots), j] = feature.knots
         return out
 
+    @cached_property
+    def ends(self) -> list[int]:
+        """(c,) where the features of each number, but for that of gaps, end."""
+        return [int(at) + feature.indicator_at for feature, at in zip(self.features, self.at, strict=True)]
+
     def add(self, out: np.ndarray, source: Block | Sequence[np.ndarray], weight: np.ndarray) -> list[Tally]:
         """Add the columns' features times their weights to out (n, k), in float64; returns what was counted of every
         column.
@@ -136,6 +143,16 @@ class _Work:
         self.off = [(int(self.places[j]), float(mean[j])) for j in np.flatnonzero(far)]
         parts = width * (2 if len(columns._knots) else 1)
         self.size = min(rows, max(CELLS_AT_ONCE // parts, 1))
+        self.jumps = [
+            (
+                place,
+                np.array(feature.jumps),
+                np.vstack([np.zeros(weight.shape[1]), weight[end - len(feature.jumps) : end].cumsum(0)]),
+            )
+            for feature, place, end in zip(columns.features, self.places.tolist(), columns.ends, strict=True)
+            if feature.jumps
+        ]
+        """Of each number that jumps its place, where it jumps, and the sums of weights (j + 1, k) between."""
         self.by_row = block is not None and block.values.strides[1] < block.values.strides[0]
         self.room = np.empty((self.size, width) if self.by_row else (width, self.size))
         self._bend(width, sd)
@@ -172,6 +189,7 @@ class _Work:
 
     def sums(self, rows: np.ndarray) -> np.ndarray:
         """(b, k) the weighted sums of rows (b, c), which are changed."""
+        beyond = [(sums, np.searchsorted(jumps, rows[:, place])) for place, jumps, sums in self.jumps]
         for j, mean in self.off:
             rows[:, j] -= mean
         out = rows @ self.slope
@@ -179,6 +197,8 @@ class _Work:
             rows = rows.take(self.bent, axis=1) if self.by_row else rows.T[self.bent].T
         for knots, change in self.bends:
             out += np.maximum(rows, knots[: len(rows)] if self.by_row else knots, out=rows) @ change
+        for sums, interval in beyond:
+            out += sums[interval]
         out += self.constant
         return out
 
@@ -195,7 +215,7 @@ class _Work:
             missing = tallies[column].of(rows[:, place], part.start)
             rows[missing, place] = self.columns._scales[2][column]
             if feature.indicator:
-                marks = marks + missing[:, None] * self.weight[at + (1 + len(feature.knots)) * (feature.sd is not None)]
+                marks = marks + missing[:, None] * self.weight[at + feature.indicator_at]
         out = self.sums(rows) + marks
         return out if np.isfinite(out).all() else self._by_features(part)
 
