@@ -1,13 +1,13 @@
-"""What knots and weight decay, each chosen from the training rows, add as defaults: FairClassifier with each, both and neither.
+"""What knots, weight decay and jumps, each chosen from the training rows, add as defaults: FairClassifier with some of them, all and none.
 
 On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER: splits 0 and 1,
 three notions, bounds 0.01 and 0.05, linear models, other settings at their defaults. The rule by which either was to become a default was
-written down before the first fit on the fresh tables (docs/training.md). Where no number bends in a split, the model without knots stands for that with them.
+written down before the first fit on the fresh tables (docs/training.md). Where no number bends (or jumps) in a split, the model without stands for that with.
 
-Printed, less neither: held-out accuracy, held-out difference, accuracy at equal difference (less the added difference times the pooled slope
-of accuracy over difference of the fits with neither), training accuracy, mean logistic loss and area under the ROC curve of held-out rows, with standard errors over
+Printed for each of `--arms` less the first, and for the last less the one before it: held-out accuracy, held-out difference, accuracy at equal difference (less the added difference times the pooled slope
+of accuracy over difference of the fits that it is compared with), training accuracy, mean logistic loss and area under the ROC curve of held-out rows, with standard errors over
 tables; how often bounds are met; processor time. With `--fairlearn N`, on the first N tables in order, also accuracy less that of fairlearn's frontier
-at the same difference, fairlearn without and with the same knots (of fewer tables with `--bent N`). With `--objectives` instead what objective="loss" and "accuracy" are less "auto", all with neither.
+at the same difference, fairlearn without and with the same knots and jumps (of fewer tables with `--bent N`). `--arms none,loss,accuracy` compares objectives, with neither.
 `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from public_tables import TABLES
 from sklearn.metrics import log_loss
-from unseen_tables import read, with_knots
+from unseen_tables import read, shaped
 
 from fairbound import FairClassifier
 from fairbound.data import Prepared, prepare
@@ -35,28 +35,50 @@ from fairbound.tables import TableOptions
 
 SEEDS = (0, 1)
 BOUNDS, SWEEP = (0.01, 0.05), (0.003, 0.02, 0.08)
-ARMS: dict[str, tuple[str, Any, Any]] = {
-    "none": ("auto", 0, 0.0),
-    "knots": ("auto", "auto", 0.0),
-    "decay": ("auto", 0, "auto"),
-    "both": ("auto", "auto", "auto"),
-    "loss": ("loss", 0, 0.0),
-    "accuracy": ("accuracy", 0, 0.0),
+SHAPES = {
+    "straight": TableOptions(knots=0),
+    "bent": TableOptions(knots="auto", jumps=0),
+    "jumping": TableOptions(knots="auto", jumps="auto"),
 }
-"""Objective, knots and weight decay."""
-PEERS = ("fairlearn", "fairlearn with knots")
+ARMS: dict[str, tuple[str, str, Any]] = {
+    "none": ("auto", "straight", 0.0),
+    "knots": ("auto", "bent", 0.0),
+    "decay": ("auto", "straight", "auto"),
+    "both": ("auto", "bent", "auto"),
+    "default": ("auto", "jumping", "auto"),
+    "loss": ("loss", "straight", 0.0),
+    "accuracy": ("accuracy", "straight", 0.0),
+}
+"""Objective, shape and weight decay."""
+PEERS = ("fairlearn", "fairlearn with our features")
 LAST = "hospital stays"
-WITHOUT_KNOTS = {"knots": "none", "both": "decay", PEERS[1]: PEERS[0]}
+STRAIGHTER = {"knots": "none", "both": "decay", "default": "both", PEERS[1]: PEERS[0]}
+"""What stands for a method where its shape changes nothing."""
 MEASURED = ("accuracy_test", "difference_test", "accuracy_train", "loss_test", "auc_test")
 
 
 @functools.lru_cache(maxsize=4)
-def split(name: str, seed: int) -> dict[bool, Prepared]:
-    """The rows without and with the knots that were chosen; without alone where none were."""
+def split(name: str, seed: int) -> dict[str, Prepared]:
+    """The rows as they are, and in each shape that the labels ask for."""
     table, rows = next((tables[name], rows) for tables, rows in TABLES.values() if name in tables)
-    data = prepare(read(table, rows, "t"), seed, group=table.group)
-    bent = with_knots(data)
-    return {False: data} | ({True: bent} if bent.X_train.shape[1] > data.X_train.shape[1] else {})
+    out = {"straight": prepare(read(table, rows, "t"), seed, group=table.group)}
+    for shape in ("bent", "jumping"):
+        features = shaped(out["straight"], SHAPES[shape])
+        if features.X_train.shape[1] > max(data.X_train.shape[1] for data in out.values()):
+            out[shape] = features
+    return out
+
+
+def shape_of(method: str) -> str:
+    """Of a method's features."""
+    return ARMS[method][1] if method in ARMS else {PEERS[0]: "straight", PEERS[1]: "jumping"}[method]
+
+
+def stands_for(method: str, name: str, seed: int) -> str:
+    """The method that a method is where the labels do not ask for its shape."""
+    while shape_of(method) not in split(name, seed):
+        method = STRAIGHTER[method]
+    return method
 
 
 def ordered(which: str) -> list[str]:
@@ -67,7 +89,7 @@ def ordered(which: str) -> list[str]:
 
 
 def fit(name: str, seed: int, notion: str, method: str, value: float) -> dict[str, Any]:
-    data = split(name, seed)[method == PEERS[1]]
+    data = split(name, seed)[shape_of(method) if method in PEERS else "straight"]
     row: dict[str, Any] = {"data": name, "seed": seed, "notion": notion, "method": method, "value": value}
     start = time.process_time()
     with warnings.catch_warnings():
@@ -76,9 +98,8 @@ def fit(name: str, seed: int, notion: str, method: str, value: float) -> dict[st
             predict, scores = frontier.fitted(frontier.PEER, notion, value, data)
             row["seconds"] = time.process_time() - start
             return row | frontier.of_parts(data, notion, predict, scores, frontier.DRAWS)
-        objective, knots, decay = ARMS[method]
-        options = TableOptions(knots=knots)
-        ours = FairClassifier(f"{notion} <= {value}", objective=objective, weight_decay=decay, options=options)
+        objective, shape, decay = ARMS[method]
+        ours = FairClassifier(f"{notion} <= {value}", objective=objective, weight_decay=decay, options=SHAPES[shape])
         ours.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
     row["seconds"] = time.process_time() - start
     row["loss_test"] = float(log_loss(data.y_test, ours.predict_proba(data.X_test)[:, 1]))
@@ -86,22 +107,22 @@ def fit(name: str, seed: int, notion: str, method: str, value: float) -> dict[st
 
 
 def fits(names: Sequence[str], methods: Sequence[str], results: Path | None) -> pd.DataFrame:
-    """A row for each fit; same: another stands for it, as no number bends."""
+    """A row for each fit; same: another stands for it."""
     known = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]): r for r in frontier.stored(results)}
     out = []
     for name, method, seed in [(n, m, s) for n in names for m in methods for s in SEEDS]:
-        same = method in WITHOUT_KNOTS and True not in split(name, seed)
+        stands = stands_for(method, name, seed)
         for notion in frontier.NOTIONS:
             for value in SWEEP if method in PEERS else BOUNDS:
-                key = (name, seed, notion, WITHOUT_KNOTS[method] if same else method, value)
+                key = (name, seed, notion, stands, value)
                 if key not in known:
                     known[key] = fit(*key)
                     frontier.store(known[key], results)
-                out.append(known[key] | {"method": method, "same": same})
+                out.append(known[key] | {"method": method, "same": stands != method})
     return pd.DataFrame(out)
 
 
-def added(made: pd.DataFrame, method: str, base: str = "none") -> None:
+def added(made: pd.DataFrame, method: str, base: str) -> None:
     """Prints what `method` is less `base`."""
     base_of, of = (made[made.method == m].set_index(["data", "seed", "notion", "value"]) for m in (base, method))
     within = base_of.groupby(["data", "seed", "notion"])
@@ -153,18 +174,16 @@ def main() -> None:
         "--bent",
         type=int,
         default=None,
-        help="the first so many beside fairlearn with knots; as --fairlearn unless given",
+        help="the first so many beside fairlearn with our features; as --fairlearn unless given",
     )
-    parser.add_argument("--objectives", action="store_true", help="compare objectives, with neither")
+    parser.add_argument("--arms", default="none,knots,decay,both,default", help=f"of {', '.join(ARMS)}")
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
     names = ordered(args.tables_of)[: args.tables]
-    arms = ("none", "loss", "accuracy") if args.objectives else ("none", "knots", "decay", "both")
+    arms = args.arms.split(",")
     made = fits(names, arms, args.results)
-    for method in arms[1:]:
-        added(made, method)
-    if not args.objectives:
-        added(made, "both", "knots")
+    for method, base in dict.fromkeys([*((arm, arms[0]) for arm in arms[1:]), tuple(arms[:-3:-1])]):
+        added(made, method, base)
     for peer, count in zip(PEERS, (args.fairlearn, args.fairlearn if args.bent is None else args.bent), strict=True):
         if some := names[:count]:
             print(f"beside {peer}, on {len(some)} tables:")

@@ -130,8 +130,9 @@ def split(name: str, seed: int) -> Prepared:
     return prepare(dataset(name), seed, group=TABLES[name].group)
 
 
-def with_knots(data: Prepared) -> Prepared:
-    encoder = TableEncoder(TableOptions(knots="auto")).fit(data.X_train, data.y_train)
+def shaped(data: Prepared, options: TableOptions) -> Prepared:
+    """The rows as an encoder of these options gives them."""
+    encoder = TableEncoder(options).fit(data.X_train, data.y_train)
     X_train, X_test = encoder.transform(data.X_train), encoder.transform(data.X_test)
     return replace(data, X_train=X_train, X_test=X_test, feature_names=encoder.feature_names)
 

@@ -42,9 +42,9 @@ LEAST_LEFT = 1e-6
 """Share of the knots' spread that other columns must leave: a number that follows from a category needs no knots."""
 
 
-def looked_at(rows: int, features: int) -> np.ndarray | None:
-    """Numbers of the rows of a table that the test looks at, None where they are too few for it."""
-    most = min(rows, ROWS, CELLS // features)
+def looked_at(rows: int, features: int, cells: int = CELLS) -> np.ndarray | None:
+    """Numbers of the rows of a table that the test looks at, None where they are too few for it. cells: as CELLS."""
+    most = min(rows, ROWS, cells // features)
     if most < FEWEST * (features + 1):
         return None
     return (

@@ -1,7 +1,7 @@
 """Where the effect of a number should jump, found by tests: codes kept as numbers, spikes, ages at which a rule begins.
 
     fit a logistic regression of the labels on the features
-    repeat, at most ROUNDS times
+    repeat, until there are MOST jumps
         for each number: of the rows with values in (a, b], for every interval of its values, the score statistic (how
             far the labels lie from what the regression expects, over the spread that this has by chance)
         keep the ends of the intervals for which chance gives so large a one with probability at most LEVEL / (intervals
@@ -25,10 +25,13 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.logistic import fitted, probabilities
+from fairbound.tables.logistic import fitted, probabilities, second
 
-ROUNDS = 20
-"""Fits at most, so that a number jumps at no more than twice as many values."""
+MOST = 128
+"""Jumps of all numbers together, at most."""
+
+CELLS = 1 << 23
+"""Cells of the features that the tests look at, at most."""
 
 BINS = 256
 """Bins of a number, at most."""
@@ -50,22 +53,52 @@ def jumps_of(features: np.ndarray, labels: np.ndarray, numbers: Sequence[int]) -
         return found
     bins = [np.searchsorted(own, features[:, at]) for own, at in zip(edges, numbers, strict=True)]
     enough = chdtri(1, LEVEL / intervals)
-    X = np.column_stack([np.ones(len(features)), features])
-    x = np.zeros(X.shape[1])
-    for _ in range(ROUNDS):
-        penalty = np.r_[0.0, np.full(X.shape[1] - 1, PENALTY)]
-        x = fitted(X, labels, np.ones(len(X)), penalty, x, settled=NEARLY)
-        p = probabilities(X @ x)
-        columns = []
+    regression = _Growing(features, labels, MOST)
+    ended = True
+    while regression.added < MOST:
+        p = regression.fitted(ended)
+        before = regression.added
         for own, of, kept in zip(edges, bins, found, strict=True):
-            ends = surest_interval(of, len(own) + 1, labels - p, p * (1 - p), enough)
-            for end in (end for end in ends if float(own[end]) not in kept):
-                kept.append(float(own[end]))
-                columns.append((of > end).astype(float))
-        if not columns:
+            for end in surest_interval(of, len(own) + 1, labels - p, p * (1 - p), enough):
+                if float(own[end]) not in kept and regression.added < MOST:
+                    kept.append(float(own[end]))
+                    regression.add(of > end)
+        if regression.added == before and ended:
             break
-        X, x = np.column_stack([X, *columns]), np.r_[x, np.zeros(len(columns))]
+        ended = regression.added == before
     return [sorted(kept) for kept in found]
+
+
+class _Growing:
+    """The logistic regression of labels (n,) on features (n, d) to which at most `more` columns come one by one."""
+
+    def __init__(self, features: np.ndarray, labels: np.ndarray, more: int):
+        self.labels, self.added, self.start = labels, 0, features.shape[1] + 1
+        self.room = np.empty((len(features), self.start + more), order="F")
+        self.room[:, 0], self.room[:, 1 : self.start] = 1.0, features
+        self.x, self.p = np.zeros(self.start), np.full(len(features), 0.5)
+        self.near = np.empty((0, 0))
+
+    def fitted(self, ended: bool) -> np.ndarray:
+        """(n,) probabilities of label 1: nearly at the end of the regression where it is to be `ended`, else after one
+        Newton step, with the second derivatives of the end before and those of the columns that came since."""
+        width, mass = self.start + self.added, np.ones(len(self.labels))
+        A, x, Q = self.room[:, :width], np.r_[self.x, np.zeros(width - len(self.x))], None
+        if not ended:
+            known = len(self.near)
+            new = A.T @ ((self.p * (1 - self.p))[:, None] * A[:, known:])
+            self.near = Q = np.block([[self.near, new[:known]], [new.T]])
+        penalty = np.r_[0.0, np.full(width - 1, PENALTY)]
+        self.x = fitted(A, self.labels, mass, penalty, x, Q, NEARLY if ended else np.inf)
+        self.p = probabilities(A @ self.x)
+        if ended:
+            self.near = second(A, mass, self.p)
+        return self.p
+
+    def add(self, column: np.ndarray) -> None:
+        """Add a column (n,)."""
+        self.room[:, self.start + self.added] = column
+        self.added += 1
 
 
 def edges_of(values: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.features import Feature
-from fairbound.tables.jumping import jumps_of
+from fairbound.tables.jumping import CELLS, jumps_of
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
 
@@ -45,7 +45,10 @@ def shaped(
     if rows is None or np.ptp(labels[rows]) == 0:
         return straight
     found = _bent(learnt, straight, labels[rows], encode(straight, rows)) if chosen else learnt
-    return _jumping(found, labels[rows], encode(found, rows)) if options.jumps_by_labels else found
+    more = looked_at(len(labels), sum(len(spec.feature_names) for spec in found), CELLS)
+    if not options.jumps_by_labels or more is None:
+        return found
+    return _jumping(found, labels[more], encode(found, more))
 
 
 def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
