@@ -44,7 +44,9 @@ def fit_reduction(options: FitOptions) -> Outcome:
     check_writable(options.out)
     rows = read_rows(options)
     rows.check_bounds(bounds)
-    parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), table_options(options.knots, options.jumps))
+    parts = encoded_parts(
+        rows, split_rows(rows, options.test_size, options.seed), table_options(options.knots, options.jumps)
+    )
     train, test = parts.split.train, parts.split.test
     for said in parts.identifiers:
         say(said)

@@ -155,7 +155,9 @@ def of_shapes(encoder: TableEncoder) -> str:
     if not bent and not jumping:
         return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
     bends = f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else ""
-    jumps = f"jumps in these, each at so many values: {', '.join(f'{name} ({len(at)})' for name, at in jumping.items())}"
+    jumps = (
+        f"jumps in these, each at so many values: {', '.join(f'{name} ({len(at)})' for name, at in jumping.items())}"
+    )
     what = "; it ".join(filter(None, (bends, jumps if jumping else "")))
     return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
 

@@ -4,9 +4,12 @@
     repeat, until there are MOST jumps
         for each number: of the rows with values in (a, b], for every interval of its values, the score statistic (how
             far the labels lie from what the regression expects, over the spread that this has by chance)
-        keep the ends of the intervals for which chance gives so large a one with probability at most LEVEL / (intervals
-            of all numbers), of each number the largest; none: end
-        fit again, with a 0/1 column of the values beyond each end
+        of each number take the interval of the largest, if chance gives so large a one with probability at most
+            LEVEL / (intervals of all numbers); none: end
+        keep the ends of those with at least STRONG of the largest of all, as what they explain may seem to ask for
+            others; fit again, with a 0/1 column of the values beyond each end
+    take out, the least sure first, the jumps without which the loss is hardly larger: less than chance alone makes it
+        with probability LEVEL / (number of jumps)
 
 Values are counted in at most BINS bins, one of their own for those that many rows have. The spread leaves out what
 other columns account for, so that the tests ask for rather more.
@@ -25,7 +28,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.logistic import fitted, probabilities, second
+from fairbound.tables.logistic import fitted, probabilities, ridged, second, total
 
 MOST = 128
 """Jumps of all numbers together, at most."""
@@ -35,6 +38,9 @@ CELLS = 1 << 23
 
 BINS = 256
 """Bins of a number, at most."""
+
+STRONG = 0.5
+"""Share of the largest score statistic that another number needs to jump in the same round."""
 
 LEAST = 10.0
 """Sum of p (1 - p) that the rows of an interval need, and those outside it: with less, the normal distribution is no
@@ -48,57 +54,88 @@ def jumps_of(features: np.ndarray, labels: np.ndarray, numbers: Sequence[int]) -
     """
     edges = [edges_of(features[:, at]) for at in numbers]
     intervals = sum(len(own) * (len(own) + 1) // 2 for own in edges)
-    found: list[list[float]] = [[] for _ in numbers]
+    jumps: list[list[float]] = [[] for _ in numbers]
     if not intervals:
-        return found
+        return jumps
     bins = [np.searchsorted(own, features[:, at]) for own, at in zip(edges, numbers, strict=True)]
-    enough = chdtri(1, LEVEL / intervals)
-    regression = _Growing(features, labels, MOST)
+    counts, enough = [len(own) + 1 for own in edges], chdtri(1, LEVEL / intervals)
+    regression = _Growing(features, labels)
+    found: list[tuple[int, int]] = []
     ended = True
-    while regression.added < MOST:
+    while True:
         p = regression.fitted(ended)
-        before = regression.added
-        for own, of, kept in zip(edges, bins, found, strict=True):
-            for end in surest_interval(of, len(own) + 1, labels - p, p * (1 - p), enough):
-                if float(own[end]) not in kept and regression.added < MOST:
-                    kept.append(float(own[end]))
-                    regression.add(of > end)
-        if regression.added == before and ended:
+        asked = asked_for(bins, counts, labels - p, p * (1 - p), enough)
+        new = [jump for jump in asked if jump not in found][: MOST - len(found)]
+        if ended and not new:
             break
-        ended = regression.added == before
-    return [sorted(kept) for kept in found]
+        for number, edge in new:
+            regression.add(bins[number] > edge)
+        found, ended = found + new, not new
+    for (number, edge), needed in zip(found, regression.needed(), strict=True):
+        if needed:
+            jumps[number].append(float(edges[number][edge]))
+    return [sorted(own) for own in jumps]
 
 
 class _Growing:
-    """The logistic regression of labels (n,) on features (n, d) to which at most `more` columns come one by one."""
+    """The logistic regression of labels (n,) on features (n, d) to which at most MOST columns come one by one."""
 
-    def __init__(self, features: np.ndarray, labels: np.ndarray, more: int):
-        self.labels, self.added, self.start = labels, 0, features.shape[1] + 1
-        self.room = np.empty((len(features), self.start + more), order="F")
-        self.room[:, 0], self.room[:, 1 : self.start] = 1.0, features
-        self.x, self.p = np.zeros(self.start), np.full(len(features), 0.5)
+    def __init__(self, features: np.ndarray, labels: np.ndarray):
+        self.labels, self.mass = labels, np.ones(len(labels))
+        self.first = self.width = features.shape[1] + 1
+        self.room = np.empty((len(features), self.first + MOST), order="F")
+        self.room[:, 0], self.room[:, 1 : self.first] = 1.0, features
+        self.x, self.p = np.zeros(self.first), np.full(len(features), 0.5)
         self.near = np.empty((0, 0))
+
+    def add(self, column: np.ndarray) -> None:
+        """Add a column (n,)."""
+        self.room[:, self.width] = column
+        self.width += 1
 
     def fitted(self, ended: bool) -> np.ndarray:
         """(n,) probabilities of label 1: nearly at the end of the regression where it is to be `ended`, else after one
         Newton step, with the second derivatives of the end before and those of the columns that came since."""
-        width, mass = self.start + self.added, np.ones(len(self.labels))
-        A, x, Q = self.room[:, :width], np.r_[self.x, np.zeros(width - len(self.x))], None
+        A, x, Q = self.room[:, : self.width], np.r_[self.x, np.zeros(self.width - len(self.x))], None
         if not ended:
             known = len(self.near)
             new = A.T @ ((self.p * (1 - self.p))[:, None] * A[:, known:])
             self.near = Q = np.block([[self.near, new[:known]], [new.T]])
-        penalty = np.r_[0.0, np.full(width - 1, PENALTY)]
-        self.x = fitted(A, self.labels, mass, penalty, x, Q, NEARLY if ended else np.inf)
+        penalty = np.r_[0.0, np.full(self.width - 1, PENALTY)]
+        self.x = fitted(A, self.labels, self.mass, penalty, x, Q, NEARLY if ended else np.inf)
         self.p = probabilities(A @ self.x)
         if ended:
-            self.near = second(A, mass, self.p)
+            self.near = second(A, self.mass, self.p)
         return self.p
 
-    def add(self, column: np.ndarray) -> None:
-        """Add a column (n,)."""
-        self.room[:, self.start + self.added] = column
-        self.added += 1
+    def needed(self) -> list[bool]:
+        """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""
+        A, x = self.room[:, : self.width], self.x
+        loss, inverse = total(A @ x, self.labels, self.mass), np.linalg.inv(ridged(np.zeros(1), self.near))
+        unsure, enough = set(range(self.first, self.width)), chdtri(1, LEVEL / max(self.width - self.first, 1))
+        gone = set[int]()
+        while unsure:
+            least = min(unsure, key=lambda j: x[j] ** 2 / inverse[j, j])
+            share = inverse[:, least] / inverse[least, least]
+            if x[least] ** 2 / inverse[least, least] > enough:
+                break
+            unsure.remove(least)
+            without = x - share * x[least]
+            more = total(A @ without, self.labels, self.mass) - loss
+            if 2 * more <= enough:
+                gone.add(least)
+                x, loss, inverse = without, loss + more, inverse - np.outer(share, inverse[least])
+        return [j not in gone for j in range(self.first, self.width)]
+
+
+def asked_for(
+    bins: Sequence[np.ndarray], counts: Sequence[int], left: np.ndarray, spread: np.ndarray, enough: float
+) -> list[tuple[int, int]]:
+    """Numbers and edges at which they are to jump, of the numbers whose surest interval is strong. bins and counts: of
+    each number; the others as of `surest_interval`."""
+    surest = [surest_interval(own, count, left, spread, enough) for own, count in zip(bins, counts, strict=True)]
+    strong = STRONG * max(statistic for statistic, _ in surest)
+    return [(n, edge) for n, (statistic, ends) in enumerate(surest) for edge in ends if statistic >= strong]
 
 
 def edges_of(values: np.ndarray) -> np.ndarray:
@@ -119,8 +156,10 @@ def edges_of(values: np.ndarray) -> np.ndarray:
     return (kinds[last] + kinds[last + 1]) / 2
 
 
-def surest_interval(bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float) -> list[int]:
-    """The edges that end the interval of bins whose rows are misjudged most surely; none where not even that is sure.
+def surest_interval(
+    bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float
+) -> tuple[float, list[int]]:
+    """The largest score statistic of an interval of bins, and the edges that end it; none where it is not sure.
 
     bins: (n,) of each row, 0 to count - 1; edge i lies behind bin i. left: (n,) labels less probabilities. spread: (n,)
     p (1 - p). enough: the least score statistic.
@@ -131,10 +170,9 @@ def surest_interval(bins: np.ndarray, count: int, left: np.ndarray, spread: np.n
     outside = size[-1] - within
     testable = (within >= LEAST) & (outside >= LEAST)
     if not testable.any():
-        return []
+        return 0.0, []
     first, end, within, outside = (of[testable] for of in (first, end, within, outside))
     statistic = (slope[end] - slope[first]) ** 2 * size[-1] / (within * outside)
     best = int(statistic.argmax())
-    if statistic[best] <= enough:
-        return []
-    return [int(edge) - 1 for edge in (first[best], end[best]) if 0 < edge < count]
+    sure = statistic[best] > enough
+    return float(statistic[best]), [int(edge) - 1 for edge in (first[best], end[best]) if sure and 0 < edge < count]

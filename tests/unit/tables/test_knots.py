@@ -100,9 +100,9 @@ def test_a_saved_encoder_gives_the_same_bits_and_damaged_knots_are_refused() -> 
 
 
 def test_tables_without_ranks_are_refused() -> None:
-    with pytest.raises(DataError, match="sparse table takes no knots"):
+    with pytest.raises(DataError, match="sparse table takes no knots or jumps"):
         TableEncoder(BENT).fit(sp.eye_array(5).tocsr())
-    with pytest.raises(DataError, match="leave knots out, or give the table whole"):
+    with pytest.raises(DataError, match="leave them out, or give the table whole"):
         Encoded.of(TableEncoder(BENT), Chunks(lambda: [table(20), table(20)]))
     with pytest.raises(OptionError, match="knots must be a whole number of at least 0"):
         TableOptions(knots=-1)
@@ -223,4 +223,4 @@ def test_the_command_line_trains_saves_and_predicts_with_knots(tmp_path, capsys)
     assert main([*fit, "--knots", "some", "--out", str(out)]) == 2
     assert "--knots must be a whole number or 'auto'" in capsys.readouterr().err
     assert main([*fit, "--knots", "5", "--chunk-rows", "100", "--out", str(tmp_path / "parts"), "--quiet"]) == 2
-    assert "leave knots out" in capsys.readouterr().err
+    assert "leave them out, or give the table whole" in capsys.readouterr().err

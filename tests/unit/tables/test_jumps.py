@@ -1,0 +1,201 @@
+"""Jumps: the effect of a number may change at once at values for which the labels ask."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression
+
+import fairbound as fb
+from fairbound.base.errors import DataError, OptionError
+from fairbound.cli.app import main
+from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
+from fairbound.tables.jumping import BINS, edges_of, jumps_of, surest_interval
+
+AUTO = TableOptions(knots=0, jumps="auto")
+
+
+def rows(n: int = 3000, seed: int = 0, gaps: bool = False) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """A code of forty values kept as a number, seven of which are mostly of label 1; an age at which a rule begins; a
+    number whose effect is a line."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"code": rng.integers(0, 40, n), "age": rng.uniform(20, 80, n), "z": rng.normal(size=n)})
+    score = 3 * X.code.between(11, 17) + 2 * (X.age >= 65) + X.z - 2
+    y = (rng.random(n) < 1 / (1 + np.exp(-score))).to_numpy().astype(int)
+    if gaps:
+        X.loc[::9, "age"] = np.nan
+    return X, y, rng.choice(["f", "m"], n)
+
+
+def test_an_interval_of_a_code_and_a_threshold_are_found_and_a_line_is_left_alone() -> None:
+    X, y, _ = rows()
+    encoder = TableEncoder(AUTO).fit(X, y)
+    assert set(encoder.jumping) == {"code", "age"}
+    assert encoder.jumping["code"] == (10.5, 17.5)
+    assert any(abs(at - 65) < 1.5 for at in encoder.jumping["age"])
+    code = [name for name in encoder.feature_names if name.startswith("code")]
+    assert code == ["code", "code>10.5", "code>17.5"]
+    features = pd.DataFrame(encoder.transform(X), columns=encoder.feature_names)
+    for at in encoder.jumping["age"]:
+        assert np.array_equal(features[f"age>{at:.10g}"], X.age > at)
+
+
+def test_the_statistic_of_an_interval_is_a_score_test_and_all_intervals_are_tried() -> None:
+    """Beside a loop over all intervals, on which the test with an intercept alone is done in full."""
+    rng = np.random.default_rng(1)
+    bins, y = rng.integers(0, 9, 700), rng.random(700)
+    y = (y < np.where((bins >= 3) & (bins < 5), 0.75, 0.5)).astype(int)
+    p = np.full(700, y.mean())
+    best, largest = [], 0.0
+    for a in range(9):
+        for b in range(a + 1, 10):
+            inside = (bins >= a) & (bins < b)
+            if inside.all():
+                continue
+            design = np.column_stack([np.ones(700), inside])
+            slope = design.T @ (y - p)
+            statistic = slope @ np.linalg.solve(design.T @ ((p * (1 - p))[:, None] * design), slope)
+            if statistic > largest + 1e-9:
+                best, largest = [edge - 1 for edge in (a, b) if 0 < edge < 9], statistic
+    assert best == [2, 4]
+    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9))[1] == best
+    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9))[1] == []
+    assert largest > chi2.isf(0.01 / 36, 1)
+
+
+def test_an_interval_with_little_in_it_or_outside_is_not_tried() -> None:
+    bins = np.repeat([0, 1, 2], [400, 30, 400])
+    left = np.where(bins == 1, 0.5, -0.0375 / 2)
+    assert surest_interval(bins, 3, left, np.full(830, 0.25), 9.0)[1] == []
+    assert surest_interval(bins, 3, left, np.full(830, 0.35), 9.0)[1] == [0, 1]
+
+
+def test_edges_lie_between_all_values_of_few_and_between_bins_of_many() -> None:
+    assert np.array_equal(edges_of(np.array([3.0, 1, 1, 2, 9])), [1.5, 2.5, 6])
+    assert not len(edges_of(np.array([0.0, 1, 1, 0])))
+    rng = np.random.default_rng(2)
+    spiked = np.r_[np.zeros(9000), rng.lognormal(8, 1, 1000)]
+    edges = edges_of(spiked)
+    assert BINS / 2 < len(edges) < BINS
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] == np.sort(spiked)[9000] / 2  # the spike is a bin of its own
+    assert np.bincount(np.searchsorted(edges, spiked))[1:].max() <= 10
+    even = edges_of(rng.normal(size=20_000))
+    assert np.bincount(np.searchsorted(even, rng.normal(size=20_000))).max() < 3 * 20_000 / BINS
+
+
+@pytest.mark.parametrize("common", [0.5, 0.03])
+def test_numbers_that_do_not_jump_seldom_get_one(common: float) -> None:
+    """In one of a hundred tables, at most; six of eighty or more come up with probability 1e-4 then. Rare labels and
+    long tails too, where chance is least like a normal distribution."""
+    rng, jumping = np.random.default_rng(3), 0
+    for _ in range(80):
+        X = np.column_stack([rng.lognormal(0, 2, (1500, 4)), rng.integers(0, 30, (1500, 4))])
+        y = rng.random(1500) < 1 / (1 + np.exp(-np.log(common / (1 - common)) - 0.1 * np.minimum(X[:, 4] - 15, 9)))
+        jumping += any(jumps_of((X - X.mean(0)) / X.std(0), y.astype(int), list(range(8))))
+    assert jumping < 6
+
+
+def test_a_model_that_jumps_decides_as_the_best_rule_does_and_keeps_its_bound() -> None:
+    X, y, group = rows(6000)
+    bound = "demographic_parity <= 0.02"
+    model = fb.FairClassifier(bound).fit(X, y, sensitive_features=group)
+    assert set(model.encoder_.jumping) == {"code", "age"}
+    new, labels, _ = rows(6000, seed=9)
+    best = (3 * new.code.between(11, 17) + 2 * (new.age >= 65) + new.z > 2) == labels
+    straight = fb.FairClassifier(bound, options=TableOptions(knots=0)).fit(X, y, sensitive_features=group)
+    assert straight.encoder_.jumping == {}
+    assert straight.score(new, labels) < best.mean() - 0.08
+    assert model.score(new, labels) > best.mean() - 0.015
+    assert fb.measure(bound, model.decision_function(X), y, group, threshold=0) <= 0.02
+    said = [note for note in model.fit_report_["notes"] if "jumps in these" in note]
+    assert len(said) == 1
+    assert "code (2)" in said[0]
+    scores = model.intercept_[0] + model.coef_[0] @ [
+        (X[name.split(">")[0]] > float(name.split(">")[1])) if ">" in name
+        else np.maximum(X[name.split(" above ")[0]] - float(name.split(" above ")[1]), 0) if " above " in name
+        else X[name]
+        for name in model.encoder_.feature_names
+    ]  # fmt: skip
+    assert np.allclose(scores, model.decision_function(X), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "apart"])
+@pytest.mark.parametrize("knots", [0, 3])
+def test_weighted_sums_are_those_of_the_features(layout: str, knots: int) -> None:
+    X, y, _ = rows(gaps=True)
+    X["z"] += 1e5  # a mean far from 0 is taken off first
+    values = {"rows": X.to_numpy(), "columns": np.asfortranarray(X), "apart": X.astype({"code": "float32"})}[layout]
+    encoder = TableEncoder(TableOptions(knots=knots, jumps="auto")).fit(values, y)
+    assert len(encoder.jumping) == 2
+    weight = np.random.default_rng(6).normal(size=(len(encoder.feature_names), 2))
+    assert np.allclose(encoder.weighted(values, weight), encoder.transform(values) @ weight, rtol=0, atol=1e-10)
+
+
+def test_a_saved_encoder_gives_the_same_bits_and_damaged_jumps_are_refused() -> None:
+    X, y, _ = rows()
+    encoder = TableEncoder(AUTO).fit(X, y)
+    text = encoder.to_json()
+    again = TableEncoder.from_json(text)
+    assert np.array_equal(again.transform(X), encoder.transform(X))
+    assert again.jumping == encoder.jumping
+    for jumps in ([2.0, 1.0], [1.0, 1.0], ["1"], [float("1e999")]):
+        state = json.loads(text)
+        state["learnt"][0]["jumps"] = jumps
+        with pytest.raises(DataError, match="lacks a part or has a wrong one"):
+            TableEncoder.from_json(json.dumps(state))
+
+
+def test_what_tells_where_numbers_jump_is_asked_for() -> None:
+    X, y, _ = rows(300)
+    assert TableOptions(knots="auto").jumps_by_labels
+    assert not TableOptions(knots="auto", jumps=0).jumps_by_labels
+    assert not TableOptions(knots=5).by_labels
+    for jumps in (True, 3, "many"):
+        with pytest.raises(OptionError, match="jumps must be 0 or 'auto'"):
+            TableOptions(jumps=jumps)
+    with pytest.raises(OptionError, match="labels of two classes"):
+        TableEncoder(AUTO).fit(X)
+    with pytest.raises(DataError, match="sparse table takes no knots or jumps"):
+        TableEncoder(AUTO).fit(sp.eye_array(5).tocsr())
+    with pytest.raises(DataError, match="leave them out, or give the table whole"):
+        Encoded.of(TableEncoder(AUTO), Chunks(lambda: [X[:20], X[20:40]]))
+    assert TableEncoder(AUTO).fit(X[:25], y[:25]).jumping == {}  # too few rows to tell
+
+
+def test_jumps_end_at_a_limit_of_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    code = rng.integers(0, 200, 20_000).astype(float)
+    y = (rng.random(20_000) < np.where(code // 5 % 2, 0.9, 0.1)).astype(int)
+    whole = jumps_of(code[:, None] / 50, y, [0])[0]
+    assert len(whole) == 39
+    monkeypatch.setattr("fairbound.tables.jumping.MOST", 7)
+    some = jumps_of(code[:, None] / 50, y, [0])[0]
+    assert len(some) == 7
+    assert set(some) <= set(whole)
+
+
+def test_the_fit_stands_where_a_regression_on_the_same_columns_does() -> None:
+    X, y, group = rows(4000)
+    encoder = TableEncoder(AUTO).fit(X, y)
+    plain = LogisticRegression(C=1e6, max_iter=2000).fit(encoder.transform(X), y)
+    ours = fb.FairClassifier(None, options=AUTO, objective="loss", weight_decay=0).fit(X, y, sensitive_features=group)
+    assert abs(ours.score(X, y) - plain.score(encoder.transform(X), y)) < 5e-4
+
+
+def test_the_command_line_trains_with_jumps_and_without(tmp_path, capsys) -> None:
+    X, y, group = rows(1500)
+    data, out = tmp_path / "rows.csv", tmp_path / "out"
+    X.assign(group=group, y=y).to_csv(data, index=False)
+    fit = ["fit", "--data", str(data), "--label", "y", "--group", "group", "--constraint", "demographic_parity <= 0.2"]
+    main([*fit, "--out", str(out), "--no-baseline", "--quiet"])
+    assert "code" in fb.FairClassifier.load(out / "model").encoder_.jumping
+    main([*fit, "--jumps", "0", "--out", str(out), "--no-baseline", "--quiet"])
+    assert fb.FairClassifier.load(out / "model").encoder_.jumping == {}
+    assert main([*fit, "--jumps", "3", "--out", str(out)]) == 2
+    assert "--jumps must be 0 or 'auto'" in capsys.readouterr().err
