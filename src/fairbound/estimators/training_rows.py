@@ -158,7 +158,7 @@ def of_shapes(encoder: TableEncoder) -> str:
     jumps = (
         f"jumps in these, each at so many values: {', '.join(f'{name} ({len(at)})' for name, at in jumping.items())}"
     )
-    what = "; it ".join(filter(None, (bends, jumps if jumping else "")))
+    what = "; it ".join(filter(None, (bends, jumps * bool(jumping))))
     return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
 
 

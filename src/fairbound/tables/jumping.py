@@ -88,6 +88,11 @@ class _Growing:
         self.x, self.p = np.zeros(self.first), np.full(len(features), 0.5)
         self.near = np.empty((0, 0))
 
+    @property
+    def penalty(self) -> np.ndarray:
+        """(w,) on the squares of the weights."""
+        return np.r_[0.0, np.full(self.width - 1, PENALTY)]
+
     def add(self, column: np.ndarray) -> None:
         """Add a column (n,)."""
         self.room[:, self.width] = column
@@ -101,8 +106,7 @@ class _Growing:
             known = len(self.near)
             new = A.T @ ((self.p * (1 - self.p))[:, None] * A[:, known:])
             self.near = Q = np.block([[self.near, new[:known]], [new.T]])
-        penalty = np.r_[0.0, np.full(self.width - 1, PENALTY)]
-        self.x = fitted(A, self.labels, self.mass, penalty, x, Q, NEARLY if ended else np.inf)
+        self.x = fitted(A, self.labels, self.mass, self.penalty, x, Q, NEARLY if ended else np.inf)
         self.p = probabilities(A @ self.x)
         if ended:
             self.near = second(A, self.mass, self.p)
@@ -111,7 +115,7 @@ class _Growing:
     def needed(self) -> list[bool]:
         """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""
         A, x = self.room[:, : self.width], self.x
-        loss, inverse = total(A @ x, self.labels, self.mass), np.linalg.inv(ridged(np.zeros(1), self.near))
+        loss, inverse = total(A @ x, self.labels, self.mass), np.linalg.inv(ridged(self.penalty, self.near))
         unsure, enough = set(range(self.first, self.width)), chdtri(1, LEVEL / max(self.width - self.first, 1))
         gone = set[int]()
         while unsure:

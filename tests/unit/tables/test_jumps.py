@@ -199,3 +199,14 @@ def test_the_command_line_trains_with_jumps_and_without(tmp_path, capsys) -> Non
     assert fb.FairClassifier.load(out / "model").encoder_.jumping == {}
     assert main([*fit, "--jumps", "3", "--out", str(out)]) == 2
     assert "--jumps must be 0 or 'auto'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("told", ["a line", "an interval", "all but"])
+def test_labels_that_a_number_tells_are_no_trouble(told: str) -> None:
+    x = np.random.default_rng(11).uniform(-3, 3, 2000)
+    y = {"a line": x > 0, "an interval": np.abs(x) < 1, "all but": x > 2.99}[told].astype(int)
+    twice = np.column_stack([x, x, np.full(2000, 1.0)])
+    encoder = TableEncoder(AUTO).fit(twice, y)
+    assert np.isfinite(encoder.transform(twice)).all()
+    model = LogisticRegression(C=1e4, max_iter=5000).fit(encoder.transform(twice), y)
+    assert model.score(encoder.transform(twice), y) > 0.99
