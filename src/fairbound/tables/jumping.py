@@ -6,8 +6,7 @@
             far the labels lie from what the regression expects, over the spread that this has by chance)
         of each number take the interval of the largest, if chance gives so large a one with probability at most
             LEVEL / (intervals of all numbers); none: end
-        keep the ends of those with at least STRONG of the largest of all, as what they explain may seem to ask for
-            others; fit again, with a 0/1 column of the values beyond each end
+        fit again, with a 0/1 column of the values beyond each end of these intervals
     take out, the least sure first, the jumps without which the loss is hardly larger: less than chance alone makes it
         with probability LEVEL / (number of jumps)
 
@@ -39,9 +38,6 @@ CELLS = 1 << 23
 BINS = 256
 """Bins of a number, at most."""
 
-STRONG = 0.5
-"""Share of the largest score statistic that another number needs to jump in the same round."""
-
 LEAST = 10.0
 """Sum of p (1 - p) that the rows of an interval need, and those outside it: with less, the normal distribution is no
 good stand-in for chance."""
@@ -57,23 +53,24 @@ def jumps_of(features: np.ndarray, labels: np.ndarray, numbers: Sequence[int]) -
     jumps: list[list[float]] = [[] for _ in numbers]
     if not intervals:
         return jumps
-    bins = [np.searchsorted(own, features[:, at]) for own, at in zip(edges, numbers, strict=True)]
-    counts, enough = [len(own) + 1 for own in edges], chdtri(1, LEVEL / intervals)
+    bins = {n: np.searchsorted(own, features[:, numbers[n]]) for n, own in enumerate(edges) if len(own)}
+    enough = chdtri(1, LEVEL / intervals)
     regression = _Growing(features, labels)
     found: list[tuple[int, int]] = []
     ended = True
     while True:
         p = regression.fitted(ended)
-        asked = asked_for(bins, counts, labels - p, p * (1 - p), enough)
-        new = [jump for jump in asked if jump not in found][: MOST - len(found)]
+        left, spread = labels - p, p * (1 - p)
+        asked = {n: surest_interval(own, len(edges[n]) + 1, left, spread, enough) for n, own in bins.items()}
+        new = [(n, edge) for n, ends in asked.items() for edge in ends if (n, edge) not in found][: MOST - len(found)]
         if ended and not new:
             break
-        for number, edge in new:
-            regression.add(bins[number] > edge)
+        for n, edge in new:
+            regression.add(bins[n] > edge)
         found, ended = found + new, not new
-    for (number, edge), needed in zip(found, regression.needed(), strict=True):
+    for (n, edge), needed in zip(found, regression.needed(), strict=True):
         if needed:
-            jumps[number].append(float(edges[number][edge]))
+            jumps[n].append(float(edges[n][edge]))
     return [sorted(own) for own in jumps]
 
 
@@ -132,16 +129,6 @@ class _Growing:
         return [j not in gone for j in range(self.first, self.width)]
 
 
-def asked_for(
-    bins: Sequence[np.ndarray], counts: Sequence[int], left: np.ndarray, spread: np.ndarray, enough: float
-) -> list[tuple[int, int]]:
-    """Numbers and edges at which they are to jump, of the numbers whose surest interval is strong. bins and counts: of
-    each number; the others as of `surest_interval`."""
-    surest = [surest_interval(own, count, left, spread, enough) for own, count in zip(bins, counts, strict=True)]
-    strong = STRONG * max(statistic for statistic, _ in surest)
-    return [(n, edge) for n, (statistic, ends) in enumerate(surest) for edge in ends if statistic >= strong]
-
-
 def edges_of(values: np.ndarray) -> np.ndarray:
     """(k,) ascending edges between values (n,), k < BINS; none of values of fewer than three kinds. Every value that
     more than n / BINS rows have is a bin of its own, the others are divided into bins of about as many rows each."""
@@ -160,10 +147,8 @@ def edges_of(values: np.ndarray) -> np.ndarray:
     return (kinds[last] + kinds[last + 1]) / 2
 
 
-def surest_interval(
-    bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float
-) -> tuple[float, list[int]]:
-    """The largest score statistic of an interval of bins, and the edges that end it; none where it is not sure.
+def surest_interval(bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float) -> list[int]:
+    """The edges that end the interval of bins whose rows are misjudged most surely; none where not even that is sure.
 
     bins: (n,) of each row, 0 to count - 1; edge i lies behind bin i. left: (n,) labels less probabilities. spread: (n,)
     p (1 - p). enough: the least score statistic.
@@ -174,9 +159,10 @@ def surest_interval(
     outside = size[-1] - within
     testable = (within >= LEAST) & (outside >= LEAST)
     if not testable.any():
-        return 0.0, []
+        return []
     first, end, within, outside = (of[testable] for of in (first, end, within, outside))
     statistic = (slope[end] - slope[first]) ** 2 * size[-1] / (within * outside)
     best = int(statistic.argmax())
-    sure = statistic[best] > enough
-    return float(statistic[best]), [int(edge) - 1 for edge in (first[best], end[best]) if sure and 0 < edge < count]
+    if statistic[best] <= enough:
+        return []
+    return [int(edge) - 1 for edge in (first[best], end[best]) if 0 < edge < count]

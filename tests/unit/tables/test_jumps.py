@@ -43,6 +43,10 @@ def test_an_interval_of_a_code_and_a_threshold_are_found_and_a_line_is_left_alon
     features = pd.DataFrame(encoder.transform(X), columns=encoder.feature_names)
     for at in encoder.jumping["age"]:
         assert np.array_equal(features[f"age>{at:.10g}"], X.age > at)
+    at = X[:1].assign(age=encoder.jumping["age"][0])
+    assert not encoder.transform(at)[0, encoder.feature_names.index(f"age>{encoder.jumping['age'][0]:.10g}")]
+    weight = np.random.default_rng(2).normal(size=(len(encoder.feature_names), 1))
+    assert np.allclose(encoder.weighted(at, weight), encoder.transform(at) @ weight, rtol=0, atol=1e-12)
 
 
 def test_the_statistic_of_an_interval_is_a_score_test_and_all_intervals_are_tried() -> None:
@@ -63,16 +67,16 @@ def test_the_statistic_of_an_interval_is_a_score_test_and_all_intervals_are_trie
             if statistic > largest + 1e-9:
                 best, largest = [edge - 1 for edge in (a, b) if 0 < edge < 9], statistic
     assert best == [2, 4]
-    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9))[1] == best
-    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9))[1] == []
+    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9)) == best
+    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9)) == []
     assert largest > chi2.isf(0.01 / 36, 1)
 
 
 def test_an_interval_with_little_in_it_or_outside_is_not_tried() -> None:
     bins = np.repeat([0, 1, 2], [400, 30, 400])
     left = np.where(bins == 1, 0.5, -0.0375 / 2)
-    assert surest_interval(bins, 3, left, np.full(830, 0.25), 9.0)[1] == []
-    assert surest_interval(bins, 3, left, np.full(830, 0.35), 9.0)[1] == [0, 1]
+    assert surest_interval(bins, 3, left, np.full(830, 0.25), 9.0) == []
+    assert surest_interval(bins, 3, left, np.full(830, 0.35), 9.0) == [0, 1]
 
 
 def test_edges_lie_between_all_values_of_few_and_between_bins_of_many() -> None:
@@ -83,8 +87,10 @@ def test_edges_lie_between_all_values_of_few_and_between_bins_of_many() -> None:
     edges = edges_of(spiked)
     assert BINS / 2 < len(edges) < BINS
     assert (np.diff(edges) > 0).all()
-    assert edges[0] == np.sort(spiked)[9000] / 2  # the spike is a bin of its own
+    assert edges[0] == np.sort(spiked)[9000] / 2
     assert np.bincount(np.searchsorted(edges, spiked))[1:].max() <= 10
+    amid = np.r_[np.zeros(5000), rng.normal(size=5000)]  # the spike is a bin of its own
+    assert np.bincount(np.searchsorted(edges_of(amid), amid)).max() == 5000
     even = edges_of(rng.normal(size=20_000))
     assert np.bincount(np.searchsorted(even, rng.normal(size=20_000))).max() < 3 * 20_000 / BINS
 
