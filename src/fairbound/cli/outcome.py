@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,3 +120,10 @@ def audit_outcome(
 def json_file(found: dict[str, Any]) -> bytes:
     """What a command found, as the content of a file."""
     return (json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+
+
+def csv_file(*heads: str, lines: Iterable[Sequence[Any]]) -> bytes:
+    """A table as the content of a CSV file."""
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows([heads, *lines])
+    return made.getvalue().encode()
