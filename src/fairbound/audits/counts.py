@@ -7,7 +7,6 @@ ROC curve their order: neither can be had from counts.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -158,8 +157,7 @@ class AuditCounts:
         }
         if not tell_probabilities(self.read_as):
             claim_no_probability(facts)
-        created = datetime.datetime.now(datetime.UTC)
-        return assembled(facts, title, created, bounds, model=model, trajectory=None, warnings=warnings, notes=notes)
+        return assembled(facts, title, bounds, model=model, warnings=warnings, notes=notes)
 
     def _metrics(self, target: np.ndarray, decision: np.ndarray) -> dict[str, float | None]:
         share = lambda hit: float(self.counts[hit].sum() / len(self))  # noqa: E731
