@@ -76,25 +76,30 @@ def rate_record(successes: Any, trials: Any, among: str, confidence: float) -> d
     counted."""
     n = round(float(trials))
     if trials <= 0:
-        return {"value": None, "lower": None, "upper": None, "count": n, "why": f"no {among}"}
+        return unmeasured(f"no {among}", n)
     lower, upper = clopper_pearson(successes, trials, 1 - confidence)
-    value = float(successes / trials)
-    return {
-        "value": value,
-        "lower": min(float(lower), value),
-        "upper": max(float(upper), value),
-        "count": n,
-        "why": None,
-    }
+    return share_record(float(successes / trials), float(lower), float(upper), n)
+
+
+def share_record(value: float, lower: float, upper: float, count: int) -> dict[str, Any]:
+    """A share with its interval, which is made to hold it."""
+    low, high = max(min(lower, value), 0.0), min(max(upper, value), 1.0)
+    return {"value": value, "lower": low, "upper": high, "count": count, "why": None}
+
+
+def unmeasured(why: str, count: int = 0) -> dict[str, Any]:
+    """A value that could not be measured."""
+    return {"value": None, "lower": None, "upper": None, "count": count, "why": why}
 
 
 def compared_model(
-    name: str, accuracy: float | None, auc: float | None, judged: Sequence[Mapping[str, Any]]
+    name: str, metrics: Mapping[str, float | None], judged: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """One model of the audit's "comparison"."""
+    """One model of the audit's "comparison"; metrics that have no accuracy, as of numbers and rankings, are all kept."""
     keys = ("text", "sense", "bound", "value", "lower", "upper", "verdict")
     bounds = [{k: c[k] for k in keys if k in c} for c in judged]
-    return {"name": name, "accuracy": accuracy, "auc": auc, "constraints": bounds}
+    model = {"name": name, "accuracy": metrics.get("accuracy"), "auc": metrics.get("auc"), "constraints": bounds}
+    return model if "accuracy" in metrics else model | {"metrics": dict(metrics)}
 
 
 def class_facts(
@@ -113,7 +118,7 @@ def class_facts(
         "groups": class_rows(rows, label) + class_rates_of_groups(rows, bounds),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
-            compared_model(name, class_metrics(these)["accuracy"], None, [b.judge(these, alpha) for b in bounds])
+            compared_model(name, class_metrics(these), [b.judge(these, alpha) for b in bounds])
             for name, these in others.items()
         ],
         "distributions": [],

@@ -36,10 +36,8 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
     said = one_decision(s > 0)
     comparison = []
     for name, other in others.items():
-        metrics = _metrics(other)
-        judged = [b.judge(other, alpha) for b in bounds]
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
-        comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
+        comparison.append(compared_model(name, _metrics(other), [b.judge(other, alpha) for b in bounds]))
     said += _weightless(rows)
     known, profiles, roc = rows.groups, percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {

@@ -30,8 +30,7 @@ def number_facts(
         "groups": _group_means(rows, bounds),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
-            compared_model(name, None, None, [b.judge(other, alpha) for b in bounds])
-            | {"metrics": number_metrics(other)}
+            compared_model(name, number_metrics(other), [b.judge(other, alpha) for b in bounds])
             for name, other in others.items()
         ],
         "distributions": [],

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.classes import compared_model
+from fairbound.audits.classes import compared_model, share_record, unmeasured
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
@@ -51,9 +51,8 @@ def ranking_facts(
     compared = []
     for name, other in others.items():
         these = Scored.of_documents(other, documents, confidence, f"the compared scores {name!r}")
-        judged = compared_model(name, None, None, [b.judge(these, alpha) for b in bounds])
         measured = {key: made["value"] for key, made in metric_intervals(these, documents, confidence).items()}
-        compared.append(judged | {"metrics": measured})
+        compared.append(compared_model(name, measured, [b.judge(these, alpha) for b in bounds]))
     flat = np.unique(rows.scores).size == 1  # type: ignore[arg-type]
     return {
         "metrics": {name: made["value"] for name, made in intervals.items()},
@@ -85,15 +84,10 @@ def _mean(values: np.ndarray, confidence: float) -> dict[str, Any]:
     """The mean of the values (Q,) in [0, 1] that are no NaN, with its two-sided interval."""
     known = np.clip(values[~np.isnan(values)], 0, 1)
     if not len(known):
-        return {"value": None, "lower": None, "upper": None, "count": 0, "why": "no query measures it"}
+        return unmeasured("no query measures it")
     cells = np.zeros(len(known), dtype=np.int64)
     lower, upper = mean_limits(known, cells, 1, (1 - confidence) / 2, 0.0, 1.0)
-    return _record(float(known.mean()), float(lower[0]), float(upper[0]), len(known))
-
-
-def _record(value: float, lower: float, upper: float, count: int) -> dict[str, Any]:
-    low, high = max(min(lower, value), 0.0), min(max(upper, value), 1.0)
-    return {"value": value, "lower": low, "upper": high, "count": count, "why": None}
+    return share_record(float(known.mean()), float(lower[0]), float(upper[0]), len(known))
 
 
 def group_rows(rows: Scored, documents: Documents, confidence: float) -> list[dict[str, Any]]:
@@ -114,9 +108,9 @@ def group_rows(rows: Scored, documents: Documents, confidence: float) -> list[di
             n = int(all_pairs[:, i].sum())
             made = ratio_of_sums_bounds(won, all_pairs, one, alpha, low=0.0, high=1.0) if n else None
             accuracy = (
-                {"value": None, "lower": None, "upper": None, "count": 0, "why": "no pair has a better document of it"}
+                unmeasured("no pair has a better document of it")
                 if made is None
-                else _record(made.value, made.lower, made.upper, n)
+                else share_record(made.value, made.lower, made.upper, n)
             )
             rates = {
                 "share_of_attention": _mean(share[counts[:, i], i], confidence),
