@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from fairbound.audits.classes import compared_model, rate_record
 from fairbound.audits.impact import impact_tables
 from fairbound.audits.percentiles import percentile_profiles
+from fairbound.audits.records import compared_model, rate_record
 from fairbound.audits.roc import roc_pictures
 from fairbound.base.records import plain
 from fairbound.confidence.means import moments

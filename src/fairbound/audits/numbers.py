@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fairbound.audits.classes import compared_model, rate_record
+from fairbound.audits.records import compared_model, rate_record
 from fairbound.base.records import plain
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.classes import compared_model, share_record, unmeasured
+from fairbound.audits.records import compared_model, share_record, unmeasured
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts

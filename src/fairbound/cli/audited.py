@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairbound.audits.classes import compared_model
+from fairbound.audits.records import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import file_checksum
 from fairbound.cli.fitted import trained_on
