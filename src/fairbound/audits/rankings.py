@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.records import compared_model, share_record, unmeasured
+from fairbound.audits.records import compared_model, no_value, share_record
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
@@ -84,7 +84,7 @@ def _mean(values: np.ndarray, confidence: float) -> dict[str, Any]:
     """The mean of the values (Q,) in [0, 1] that are no NaN, with its two-sided interval."""
     known = np.clip(values[~np.isnan(values)], 0, 1)
     if not len(known):
-        return unmeasured("no query measures it")
+        return no_value("no query measures it")
     cells = np.zeros(len(known), dtype=np.int64)
     lower, upper = mean_limits(known, cells, 1, (1 - confidence) / 2, 0.0, 1.0)
     return share_record(float(known.mean()), float(lower[0]), float(upper[0]), len(known))
@@ -108,7 +108,7 @@ def group_rows(rows: Scored, documents: Documents, confidence: float) -> list[di
             n = int(all_pairs[:, i].sum())
             made = ratio_of_sums_bounds(won, all_pairs, one, alpha, low=0.0, high=1.0) if n else None
             accuracy = (
-                unmeasured("no pair has a better document of it")
+                no_value("no pair has a better document of it")
                 if made is None
                 else share_record(made.value, made.lower, made.upper, n)
             )

@@ -16,7 +16,7 @@ def rate_record(successes: Any, trials: Any, among: str, confidence: float) -> d
     counted."""
     n = round(float(trials))
     if trials <= 0:
-        return unmeasured(f"no {among}", n)
+        return no_value(f"no {among}", n)
     lower, upper = clopper_pearson(successes, trials, 1 - confidence)
     return share_record(float(successes / trials), float(lower), float(upper), n)
 
@@ -27,7 +27,7 @@ def share_record(value: float, lower: float, upper: float, count: int) -> dict[s
     return {"value": value, "lower": low, "upper": high, "count": count, "why": None}
 
 
-def unmeasured(why: str, count: int = 0) -> dict[str, Any]:
+def no_value(why: str, count: int = 0) -> dict[str, Any]:
     """A value that could not be measured."""
     return {"value": None, "lower": None, "upper": None, "count": count, "why": why}
 
