@@ -70,11 +70,11 @@ def date(iso: str) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}{zone}"
 
 
-def number(value: float | None, digits: int = 4, beside: float | None = None) -> str:
+def number(value: float | None, digits: int = 4, beside: float | None = None, absent: str = "undefined") -> str:
     """``value`` with ``digits`` decimals, and more where rounding would show it equal to the
-    number ``beside`` it; large ones without."""
+    number ``beside`` it; large ones without; ``absent`` for None."""
     if value is None:
-        return "undefined"
+        return absent
     if beside is None and abs(value) >= LARGE:
         return f"{value:,.0f}".replace("-", "−")
     if beside is not None and abs(value - beside) > 1e-9:
