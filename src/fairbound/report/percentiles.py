@@ -91,7 +91,7 @@ def _paint(one: Mapping[str, Any]) -> Any:
 def _scores(ax: Axes, one: Mapping[str, Any], look: Look) -> None:
     across = [100 * p for p in one["percentiles"]]
     for i, (_, group) in enumerate(_largest_groups(one)):
-        ax.plot(across, group["scores"], color=look[f"s{i + 1}"], linewidth=1.6, linestyle=plots.dash_of(i))
+        ax.plot(across, group["scores"], linewidth=1.6, **plots.series_style(look, i))
     if one["threshold"] is not None:
         ax.axhline(one["threshold"], color=look["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
     _shaded(ax, one, look)

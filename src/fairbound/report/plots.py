@@ -93,12 +93,14 @@ def draw(paint: Callable[[Axes], None], uid: str, alt: str, width: float, height
 
 
 def dash_of(i: int) -> Any:
-    """matplotlib's line style of series i."""
-    return (0, tuple(float(x) for x in DASHES[i].split())) if DASHES[i] else "-"
+    """matplotlib's line style of series i; after SERIES they come again."""
+    dashes = DASHES[i % SERIES]
+    return (0, tuple(float(x) for x in dashes.split())) if dashes else "-"
 
 
-def _series_color(i: int) -> str:
-    return INKS[f"s{i + 1}"]
+def series_style(look: Mapping[str, str], i: int) -> dict[str, Any]:
+    """Colour and line style of series i, as matplotlib takes them; after SERIES they come again."""
+    return {"color": look[f"s{i % SERIES + 1}"], "linestyle": dash_of(i)}
 
 
 def swatch(i: int | None) -> str:
@@ -124,14 +126,14 @@ def price(made: dict[str, Any], uid: str, alt: str) -> str:
     def paint(axes: Axes) -> None:
         axes.axvline(limit, color=INKS["bound"], linewidth=1.5, linestyle=(0, (4, 2)))
         for i, one in enumerate(tested):
-            color = _series_color(2 if one["verdict"] == "met" else 1)
+            color = INKS["s3" if one["verdict"] == "met" else "s2"]
             axes.plot([one["values"][0], one["uppers"][0]], [unit * one[measure]] * 2, color=color, linewidth=2)
             fill = color if i == taken else "none"
             axes.plot(
                 one["values"][0], unit * one[measure], "o", markersize=8, markeredgecolor=color, markerfacecolor=fill
             )
         free = made["unconstrained"]
-        axes.plot(free["values"][0], unit * free[measure], "s", markersize=8, color=_series_color(0))
+        axes.plot(free["values"][0], unit * free[measure], "s", markersize=8, color=INKS["s1"])
         axes.set_xlabel("measured value, and the end of its confidence interval")
         axes.set_ylabel("accuracy, %" if unit == 100 else MEASURES[measure])
         axes.margins(y=0.2)
@@ -205,8 +207,9 @@ def histogram(
     def paint(axes: Axes) -> None:
         for i, row in reversed(list(enumerate(counts))):
             share = 100 * np.asarray(row, dtype=float) / sum(row)
-            axes.stairs(share, edges, fill=True, color=_series_color(i), alpha=0.10, linewidth=0)
-            axes.stairs(share, edges, color=_series_color(i), linewidth=1.7, linestyle=dash_of(i))
+            style = series_style(INKS, i)
+            axes.stairs(share, edges, fill=True, color=style["color"], alpha=0.10, linewidth=0)
+            axes.stairs(share, edges, linewidth=1.7, **style)
         axes.set_position((0.125, 0.185, 0.855, 0.8))
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, None)
@@ -241,7 +244,7 @@ def lines(
         marker = "o" if len(t) < 3 else None
         for i, row in enumerate(series):
             y = np.array([np.nan if v is None else v for v in row], dtype=float)
-            axes.plot(t, y, color=_series_color(i), linewidth=1.6, linestyle=dash_of(i), marker=marker, markersize=3)
+            axes.plot(t, y, linewidth=1.6, marker=marker, markersize=3, **series_style(INKS, i))
         if limit is not None:
             axes.axhline(limit, color=INKS["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
         drawn = [v for row in series for v in row if v is not None] + ([] if limit is None else [limit])

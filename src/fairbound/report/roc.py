@@ -59,7 +59,7 @@ def _paint(picture: Mapping[str, Any]) -> Any:
         ax = figure.subplots()
         ax.plot([0, 1], [0, 1], color=look["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
         for i, curve in enumerate(picture["curves"]):
-            ax.plot(curve["x"], curve["y"], color=look[f"s{i + 1}"], linewidth=1.6, linestyle=plots.dash_of(i))
+            ax.plot(curve["x"], curve["y"], linewidth=1.6, **plots.series_style(look, i))
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         ax.set_xlabel("share above the threshold, of the second set")

@@ -122,7 +122,7 @@ def _line(ax: Axes, scene: Scene, look: Look, of: tuple[str, str, int], data: st
     values = [series.floats([r[y] for r in run]) for run in runs]
     if spec["missing"] == "infinite":
         values = [np.where(np.isnan(v), np.inf, v) for v in values]
-    style = plots.dash_of(scene.place[method] % plots.SERIES)
+    style = plots.dash_of(scene.place[method])
     if spec["kind"] == "profile":
         end = max(a[-1] for a in at)
         start = min((a[1] for a in at if len(a) > 1), default=end / 100)

@@ -136,7 +136,7 @@ def legend(
     handles = [
         Line2D(
             [], [], color=look[scene.ink[m]], linewidth=1.8, markersize=5, markeredgewidth=0,
-            linestyle=plots.dash_of(scene.place[m] % plots.SERIES) if dashed else "",
+            linestyle=plots.dash_of(scene.place[m]) if dashed else "",
             marker=MARKS[scene.place[m]] if marked else "",
         )
         for m in methods
