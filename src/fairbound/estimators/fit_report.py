@@ -27,12 +27,10 @@ from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups, doubtful_groups
+from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
-
-ALIKE = 0.8
-"""Share of the rows without the commonest label that get the same answer too where nearly all are decided alike."""
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
@@ -204,7 +202,7 @@ def _share_alike(problem: FairProblem, accuracy: float | None, x: Tensor) -> flo
     scores = problem.all_scores(x)
     decided = (scores > 0).long() if scores.dim() == 1 else scores.argmax(-1)
     alike = float(decided.bincount().max()) / len(decided)
-    return alike if alike >= largest + ALIKE * (1 - largest) else None
+    return alike if nearly_all_alike(alike, largest) else None
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:

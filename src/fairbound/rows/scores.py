@@ -85,6 +85,15 @@ def tell_probabilities(read_as: str) -> bool:
     return read_as == REAL.format(0) or not read_as.startswith((DECISIONS, REAL.partition("{")[0]))
 
 
+ALIKE = 0.8
+"""Share of the rows of the other labels that are decided as one label, too, where nearly all rows are decided alike."""
+
+
+def nearly_all_alike(decided: float, labelled: float) -> bool:
+    """Whether the share of rows that are decided as one label is far more than the share that has this label."""
+    return decided >= labelled + ALIKE * (1 - labelled)
+
+
 def usual_threshold(scores: np.ndarray) -> float:
     """Where a positive decision begins if nobody says so: 0.5 where all scores are in [0, 1],
     as probabilities are, else 0."""
