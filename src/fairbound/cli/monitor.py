@@ -201,11 +201,13 @@ def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monit
     before = sorted(monitor.attributes or ())
     if sorted(attributes) != before:
         raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
-    for what in ("loss", "weights") if monitor.columns else ():
+    if not monitor.columns:
+        return
+    for what in ("loss", "weights"):
         if source.get(what) != monitor.columns.get(what):
             has = repr(monitor.columns[what]) if what in monitor.columns else f"no column of a {what}"
             raise _differs(f"--{what}", f"has {has}", source.get(what))
-    for what in [name for name in source if name not in ("loss", "weights")] if monitor.columns else ():
+    for what in [name for name in source if name not in ("loss", "weights")]:
         if what not in monitor.columns:
             other = "a saved model" if what == "score" else f"the column {monitor.columns['score']!r}"
             raise _differs(f"--{what}", f"takes its decisions from {other}")

@@ -135,18 +135,11 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
     if value is None:
         text = f"It could not be measured on these rows: {why.rstrip('.')}."
         why = None
-    elif constraint["verdict"] == "met":
+    elif constraint["verdict"] in ("met", "violated"):
         text = f"Measured {number(value, **near)}."
-        if good is not None:
-            text += (
-                f" With {level} confidence it is at {inside} {number(good, **near)}, within the bound {bound(limit)}."
-            )
-    elif constraint["verdict"] == "violated":
-        text = f"Measured {number(value, **near)}."
-        if bad is not None:
-            text += (
-                f" With {level} confidence it is at {outside} {number(bad, **near)}, {beyond} the bound {bound(limit)}."
-            )
+        end, at, where = (good, inside, "within") if constraint["verdict"] == "met" else (bad, outside, beyond)
+        if end is not None:
+            text += f" With {level} confidence it is at {at} {number(end, **near)}, {where} the bound {bound(limit)}."
     elif good is not None and (good >= limit if floor else good <= limit):
         text = (
             f"Measured {number(value, **near)}, and with {level} confidence at {inside} {number(good, **near)}, within "

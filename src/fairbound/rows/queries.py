@@ -8,7 +8,7 @@ of a stream is a function of (seed, name, k, size, kind) alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -75,14 +75,9 @@ class Queries:
 
     def merge(self, other: Queries) -> Queries:
         """Of the rows of both, those of `other` behind these; queries of the same name are one."""
-        labels = [*self.labels.tolist(), *other.labels.tolist()]
-        place, names = factorised(labels)
-        return Queries.of(np.concatenate([place[: len(self)][self.codes()], place[len(self) :][other.codes()]]))._named(
-            names
-        )
-
-    def _named(self, names: Sequence[Any]) -> Queries:
-        return Queries(self.order, self.starts, _labels(names))
+        place, names = factorised([*self.labels.tolist(), *other.labels.tolist()])
+        codes = np.concatenate([place[: len(self)][self.codes()], place[len(self) :][other.codes()]])
+        return replace(Queries.of(codes), labels=_labels(names))
 
     def documents(self, queries: np.ndarray) -> np.ndarray:
         """Sorted rows of the queries (B,), one query after another; a query that is named twice comes twice."""
