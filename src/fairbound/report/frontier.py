@@ -9,9 +9,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairbound.report import words
+from fairbound.report.figures import Drawing, Look, files, inline
 from fairbound.report.render import drawing, render
-from fairbound.report.study_figures import files, inline
-from fairbound.report.study_scene import Drawing, Look
 from fairbound.report.terminal import grid
 
 if TYPE_CHECKING:

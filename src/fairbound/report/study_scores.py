@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound.report import plots
-from fairbound.report.study_scene import Look, Paint, Scene, legend, values_of, wrapped
+from fairbound.report.figures import Look, Paint, dash_of, series_style
+from fairbound.report.study_scene import Scene, legend, values_of, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
             for i, curve in enumerate(curves.values()):
                 density = density_of(curve, edges)
                 middle = (edges[1:] + edges[:-1]) / 2
-                style = plots.series_style(look, i)
+                style = series_style(look, i)
                 ax.plot(middle, density, linewidth=1.4, **style)
                 inside = np.zeros(len(middle), dtype=bool)
                 rank = np.interp(-middle, -curve, np.linspace(0, 1, len(curve)))
@@ -53,7 +53,7 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
         for ax in axes[len(panels) :]:
             ax.set_visible(False)
         names = list(panels[0][1]) if panels else []
-        handles = [axes[0].plot([], [], **plots.series_style(look, i))[0] for i in range(len(names))]
+        handles = [axes[0].plot([], [], **series_style(look, i))[0] for i in range(len(names))]
         handles += axes[0].plot([], [], color=look["ink"], linewidth=0.8, linestyle=":")
         names.append(ZERO)
         figure.legend(handles, names, loc="outside lower center", ncols=max(1, len(names)), frameon=False)
@@ -69,7 +69,7 @@ def shares(scene: Scene) -> tuple[tuple[float, float], Paint]:
     def paint(figure: Figure, look: Look) -> None:
         left, right = figure.subplots(1, 2)
         for method, curves in _curves(scene):
-            dash = plots.dash_of(scene.place[method])
+            dash = dash_of(scene.place[method])
             style: Any = {"color": look[scene.ink[method]], "linewidth": 1.5, "linestyle": dash}
             names = list(curves)
             thresholds = np.sort(np.concatenate(list(curves.values())))
