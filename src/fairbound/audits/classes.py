@@ -48,8 +48,8 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
         rates |= bound.class_rates(rows.classes)
     rates.pop("recall", None)  # over all classes: the accuracy
     rates = {"accuracy": (None, None), **(rates if len(rates) <= MOST_RATES else {})}
-    out, groups = [], rows.groups
-    for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
+    out = []
+    for attribute, names, code in rows.groups.by_attribute:
         found = {}
         for rate, (predicted, label) in rates.items():
             hit = ~rows.wrong if predicted is None else rows.predicted == predicted
@@ -59,10 +59,8 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
             made = {}
             for rate, (successes, trials, *_) in found.items():
                 label = rates[rate][1]
-                among = (
-                    "row of the group" if label is None else f"row of the group with the label {rows.classes[label]}"
-                )
-                made[rate] = rate_record(successes[g], trials[g], among, rows.confidence)
+                which = "" if label is None else f" with the label {rows.classes[label]}"
+                made[rate] = rate_record(successes[g], trials[g], f"row of the group{which}", rows.confidence)
             facts = {"n": int(found["accuracy"][2][g]), "positives": None, "rates": made, "mean_loss": None}
             out.append({"attribute": attribute, "group": name, **facts})
     return out

@@ -63,7 +63,7 @@ class AuditCounts:
         alike = Strata.of(of_rows)
         losses = np.add.reduceat(Scored(target, decision, scores=s).loss[alike.order], alike.starts)
         p = expit(s)
-        bins = [histograms(p, code, len(known)) for code, known in zip(groups.codes.T, groups.labels, strict=True)]
+        bins = [histograms(p, code, len(known)) for _, known, code in groups.by_attribute]
         cells = of_rows[alike.order[alike.starts]]
         return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words)
 

@@ -61,8 +61,8 @@ def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[s
     }
     for bound in bounds:
         measured |= {name: (x, bound.range) for name, x in bound.of_rows(rows).items()}
-    out, groups, everyone = [], rows.groups, np.full(len(rows), True)
-    for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
+    out, everyone = [], np.full(len(rows), True)
+    for attribute, names, code in rows.groups.by_attribute:
         k, counts = len(names), np.bincount(code[code >= 0], minlength=len(names))
         shares = {n: share_values(x, everyone, rows, code, k) for n, (x, _) in measured.items() if x.dtype == bool}
         means = {n: _means(rows, x, code, k, ends) for n, (x, ends) in measured.items() if x.dtype != bool}

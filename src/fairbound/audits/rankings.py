@@ -94,16 +94,16 @@ def group_rows(rows: Scored, documents: Documents, confidence: float) -> list[di
     """The audit's "groups": of each, the share of attention and how often its better
     documents are ranked above worse ones."""
     out: list[dict[str, Any]] = []
-    groups, alpha = documents.groups, (1 - confidence) / 2
+    alpha = (1 - confidence) / 2
     assert rows.scores is not None
-    for j, attribute in enumerate(groups.attributes):
-        code, k = groups.codes[:, j], len(groups.labels[j])
+    for attribute, labels, code in documents.groups.by_attribute:
+        k = len(labels)
         over = Exposures.of(documents, code, k, 1.0, merit=False)
         share, counts = over.counted(rows.scores) + over.due, over.counts > 0
         pairs = PairShares.of(documents, code, k, 1.0)
         cells = np.arange(k) * (k + 1) + k
         won, all_pairs = pairs.counted(rows.scores)[:, cells], pairs.denominators()[:, cells]
-        for i, label in enumerate(groups.labels[j]):
+        for i, label in enumerate(labels):
             one = Contrasts(np.array([[i]]), np.array([[1.0]]))
             n = int(all_pairs[:, i].sum())
             made = ratio_of_sums_bounds(won, all_pairs, one, alpha, low=0.0, high=1.0) if n else None
