@@ -123,6 +123,7 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
 
 
 def group_rows(rows: Scored) -> list[dict[str, Any]]:
+    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known."""
     out = []
     for attribute, labels, code in rows.groups.by_attribute:
         if not (code >= 0).any():
