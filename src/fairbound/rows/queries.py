@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import column_values, factorised, is_missing, plain_array
+from fairbound.rows.reading import column_values, factorised, is_missing, plain_column
 from fairbound.rows.sampling import block_length, draw_rows
 from fairbound.rows.split import split_whole
 from fairbound.rows.strata import Strata
@@ -106,9 +106,7 @@ def _drawn(count: int, seeds: tuple[int, ...], name: str, block: int, size: int,
 def query_codes(qid: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n,) numbers of the queries in the order in which they come first, and their names.
     Raises: DataError as `Queries.of`."""
-    array = plain_array(qid)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = plain_column(qid)
     if array.ndim == 1 and array.dtype.kind in "iu":
         found, first, codes = np.unique(array, return_index=True, return_inverse=True)
         rank = np.argsort(np.argsort(first))

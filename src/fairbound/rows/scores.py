@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, plain_array
+from fairbound.rows.reading import column_array, plain_column
 
 DECISIONS = "The scores are decisions, 1 or not."
 REAL = "The scores are real numbers; positive where above {:g}."
@@ -33,7 +33,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
     Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: none below 0 and
         some beyond 1.
     """
-    values = plain_array(scores)
+    values = plain_column(scores)
     if threshold is not None and (
         isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not math.isfinite(threshold)
     ):
@@ -51,7 +51,6 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         raise DataError(
             f"the scores are not numbers ({first!r}); pass 1 for positive and 0 for negative, as by y_pred == {first!r}."
         ) from None
-    s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
     if s.ndim != 1:
         raise DataError(f"the scores must have one value for each row, got shape {s.shape}.")
     if len(s) == 0:
