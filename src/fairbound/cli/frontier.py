@@ -22,7 +22,7 @@ from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows
-from fairbound.estimators.knee import Bend, bend, said_of
+from fairbound.estimators.knee import bend, said_of
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -59,7 +59,8 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         split = split_rows(rows, options.test_size, seed)
         found, wrong = _of_seed(replace(options, seed=seed), stated, rows, split, first=seed == options.seed)
         if seed == options.seed:
-            bent = _bend(found, stated[0].sense, wrong, rows.weight_of(split.test))
+            curve = [p | {"cost": 1 - p["accuracy"]} for p in found]
+            bent = bend(curve, "bound", stated[0].sense, wrong, rows.weight_of(split.test))
         points += found
         if points[-1]["interrupted"]:
             break
@@ -136,11 +137,6 @@ def _of_groups(found: dict[str, Any], held: dict[str, Any], free: np.ndarray, bo
         rows = Scored(target, decided, labels, scores, groups, weight, clusters=clusters)
         out["more_rows"] = more_rows(rows, bound, 1 - found["constraints"][0]["confidence"])
     return out
-
-
-def _bend(points: list[dict[str, Any]], sense: str, wrong: np.ndarray, weight: np.ndarray | None) -> Bend:
-    """Where tighter bounds begin to cost more accuracy for each step. Arguments as of `bend`."""
-    return bend([p | {"cost": 1 - p["accuracy"]} for p in points], "bound", sense, wrong, weight)
 
 
 def _advice(made: list[dict[str, Any]], bent: str, points: list[dict[str, Any]], seed: int, sense: str) -> str:
