@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import harness
 import numpy as np
 
-from fairbound.report.study_figures import files
-from fairbound.report.study_scene import Drawing, Look
+from fairbound.report.figures import Drawing, Look, files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

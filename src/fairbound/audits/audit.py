@@ -120,22 +120,20 @@ def audit(
     else:
         facts = _group_facts(given, bounds, alpha, data or {})
     notes = [*notes, *words_of_clusters(together)]
-    created = datetime.datetime.now(datetime.UTC)
-    return assembled(facts, title, created, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
+    return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
 
 def assembled(
     facts: dict[str, Any],
     title: str | None,
-    created: datetime.datetime,
     bounds: Sequence[Bound],
     *,
-    model: Mapping[str, Any] | None,
-    trajectory: Mapping[str, Any] | None,
-    warnings: Sequence[str],
-    notes: Sequence[str],
+    model: Mapping[str, Any] | None = None,
+    trajectory: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The audit made of what was found: its verdict, exit code, library versions and what the caller adds.
+    """The audit made of what was found: its verdict, exit code, time, library versions and what the caller adds.
     bounds: those judged."""
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
     remarks = [remark for bound in bounds for remark in bound.remarks(facts["data"]["sensitive"])]
@@ -151,7 +149,7 @@ def assembled(
     return {
         "schema": AUDIT_SCHEMA,
         "title": title,
-        "created": created.isoformat(timespec="seconds"),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "verdict": verdict,
         "exit_code": EXIT_CODES.get(verdict or "met", 0),
         "library": versions(),

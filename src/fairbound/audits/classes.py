@@ -1,8 +1,5 @@
 """The part of an audit that speaks of classes: recall and error of each, with exact binomial bounds, from predicted
-labels.
-
-Source: Clopper and Pearson (1934), as set out in `fairbound.confidence.single`.
-"""
+labels."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.confidence.single import clopper_pearson
+from fairbound.audits.records import compared_model, rate_record
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_of, share_values
 
@@ -51,8 +48,8 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
         rates |= bound.class_rates(rows.classes)
     rates.pop("recall", None)  # over all classes: the accuracy
     rates = {"accuracy": (None, None), **(rates if len(rates) <= MOST_RATES else {})}
-    out, groups = [], rows.groups
-    for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
+    out = []
+    for attribute, names, code in rows.groups.by_attribute:
         found = {}
         for rate, (predicted, label) in rates.items():
             hit = ~rows.wrong if predicted is None else rows.predicted == predicted
@@ -62,39 +59,11 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
             made = {}
             for rate, (successes, trials, *_) in found.items():
                 label = rates[rate][1]
-                among = (
-                    "row of the group" if label is None else f"row of the group with the label {rows.classes[label]}"
-                )
-                made[rate] = rate_record(successes[g], trials[g], among, rows.confidence)
+                which = "" if label is None else f" with the label {rows.classes[label]}"
+                made[rate] = rate_record(successes[g], trials[g], f"row of the group{which}", rows.confidence)
             facts = {"n": int(found["accuracy"][2][g]), "positives": None, "rates": made, "mean_loss": None}
             out.append({"attribute": attribute, "group": name, **facts})
     return out
-
-
-def rate_record(successes: Any, trials: Any, among: str, confidence: float) -> dict[str, Any]:
-    """One rate of the audit's "groups" with its two-sided interval; `among`: the row that is named where none is
-    counted."""
-    n = round(float(trials))
-    if trials <= 0:
-        return {"value": None, "lower": None, "upper": None, "count": n, "why": f"no {among}"}
-    lower, upper = clopper_pearson(successes, trials, 1 - confidence)
-    value = float(successes / trials)
-    return {
-        "value": value,
-        "lower": min(float(lower), value),
-        "upper": max(float(upper), value),
-        "count": n,
-        "why": None,
-    }
-
-
-def compared_model(
-    name: str, accuracy: float | None, auc: float | None, judged: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """One model of the audit's "comparison"."""
-    keys = ("text", "sense", "bound", "value", "lower", "upper", "verdict")
-    bounds = [{k: c[k] for k in keys if k in c} for c in judged]
-    return {"name": name, "accuracy": accuracy, "auc": auc, "constraints": bounds}
 
 
 def class_facts(
@@ -113,7 +82,7 @@ def class_facts(
         "groups": class_rows(rows, label) + class_rates_of_groups(rows, bounds),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
-            compared_model(name, class_metrics(these)["accuracy"], None, [b.judge(these, alpha) for b in bounds])
+            compared_model(name, class_metrics(these), [b.judge(these, alpha) for b in bounds])
             for name, these in others.items()
         ],
         "distributions": [],

@@ -105,13 +105,12 @@ def compare(
 
 
 def _of_rates(both: list[Scored], confidence: float) -> list[dict[str, Any]]:
-    target, groups = both[0].target, both[0].groups
-    weight = both[0].mass[1]
+    target, weight = both[0].target, both[0].mass[1]
     everyone = np.ones(len(target), dtype=bool)
     found = [_paired("accuracy", everyone, weight, *(~rows.wrong for rows in both), confidence=confidence)]
-    for a, name in enumerate(groups.attributes):
-        for g, group in enumerate(groups.labels[a]):
-            mine = groups.codes[:, a] == g
+    for name, labels, code in both[0].groups.by_attribute:
+        for g, group in enumerate(labels):
+            mine = code == g
             for rate in COMPARED:
                 label = RATES[rate].condition
                 among = mine if label is None else mine & (target == label)

@@ -7,7 +7,6 @@ ROC curve their order: neither can be had from counts.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +63,7 @@ class AuditCounts:
         alike = Strata.of(of_rows)
         losses = np.add.reduceat(Scored(target, decision, scores=s).loss[alike.order], alike.starts)
         p = expit(s)
-        bins = [histograms(p, code, len(known)) for code, known in zip(groups.codes.T, groups.labels, strict=True)]
+        bins = [histograms(p, code, len(known)) for _, known, code in groups.by_attribute]
         cells = of_rows[alike.order[alike.starts]]
         return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words)
 
@@ -158,8 +157,7 @@ class AuditCounts:
         }
         if not tell_probabilities(self.read_as):
             claim_no_probability(facts)
-        created = datetime.datetime.now(datetime.UTC)
-        return assembled(facts, title, created, bounds, model=model, trajectory=None, warnings=warnings, notes=notes)
+        return assembled(facts, title, bounds, model=model, warnings=warnings, notes=notes)
 
     def _metrics(self, target: np.ndarray, decision: np.ndarray) -> dict[str, float | None]:
         share = lambda hit: float(self.counts[hit].sum() / len(self))  # noqa: E731

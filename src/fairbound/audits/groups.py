@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from fairbound.audits.classes import compared_model, rate_record
 from fairbound.audits.impact import impact_tables
 from fairbound.audits.percentiles import percentile_profiles
+from fairbound.audits.records import compared_model, rate_record
 from fairbound.audits.roc import roc_pictures
 from fairbound.base.records import plain
 from fairbound.confidence.means import moments
@@ -36,12 +36,10 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
     said = one_decision(s > 0)
     comparison = []
     for name, other in others.items():
-        metrics = _metrics(other)
-        judged = [b.judge(other, alpha) for b in bounds]
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
-        comparison.append(compared_model(name, metrics["accuracy"], metrics["auc"], judged))
+        comparison.append(compared_model(name, _metrics(other), [b.judge(other, alpha) for b in bounds]))
     said += _weightless(rows)
-    known, profiles, roc = rows.groups, percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
+    profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows),
         "groups": group_rows(rows),
@@ -49,7 +47,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
         "comparison": comparison,
         "distributions": [
             distribution(attribute, labels, histograms(expit(s), code, len(labels)))
-            for attribute, labels, code in zip(known.attributes, known.labels, known.codes.T, strict=True)
+            for attribute, labels, code in rows.groups.by_attribute
         ],
         "impact": impact_tables(rows),
         **({"percentiles": profiles} if profiles else {}),
@@ -70,8 +68,8 @@ def _weightless(rows: Scored) -> list[str]:
     """A sentence for every group all of whose rows have the weight 0: nothing can be said of it."""
     if rows.weight is None:
         return []
-    out, groups, some = [], rows.groups, rows.weight > 0
-    for name, labels, code in zip(groups.attributes, groups.labels, groups.codes.T, strict=True):
+    out, some = [], rows.weight > 0
+    for name, labels, code in rows.groups.by_attribute:
         for i, label in enumerate(labels):
             mine = code == i
             if mine.any() and not some[mine].any():
@@ -125,15 +123,15 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
 
 
 def group_rows(rows: Scored) -> list[dict[str, Any]]:
-    out, groups = [], rows.groups
-    for j, attribute in enumerate(groups.attributes):
-        code = groups.codes[:, j]
+    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known."""
+    out = []
+    for attribute, labels, code in rows.groups.by_attribute:
         if not (code >= 0).any():
             continue
-        k = len(groups.labels[j])
+        k = len(labels)
         made = {name: rate_values(RATES[name], rows, code, k) for name in _RATES}
         losses = _mean_losses(rows, code, k)
-        for i, label in enumerate(groups.labels[j]):
+        for i, label in enumerate(labels):
             rates = {
                 name: rate_record(made[name][0][i], made[name][1][i], among, rows.confidence)
                 for name, among in _RATES.items()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fairbound.audits.classes import compared_model, rate_record
+from fairbound.audits.records import compared_model, rate_record
 from fairbound.base.records import plain
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
@@ -30,8 +30,7 @@ def number_facts(
         "groups": _group_means(rows, bounds),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": [
-            compared_model(name, None, None, [b.judge(other, alpha) for b in bounds])
-            | {"metrics": number_metrics(other)}
+            compared_model(name, number_metrics(other), [b.judge(other, alpha) for b in bounds])
             for name, other in others.items()
         ],
         "distributions": [],
@@ -62,8 +61,8 @@ def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[s
     }
     for bound in bounds:
         measured |= {name: (x, bound.range) for name, x in bound.of_rows(rows).items()}
-    out, groups, everyone = [], rows.groups, np.full(len(rows), True)
-    for attribute, code, names in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
+    out, everyone = [], np.full(len(rows), True)
+    for attribute, names, code in rows.groups.by_attribute:
         k, counts = len(names), np.bincount(code[code >= 0], minlength=len(names))
         shares = {n: share_values(x, everyone, rows, code, k) for n, (x, _) in measured.items() if x.dtype == bool}
         means = {n: _means(rows, x, code, k, ends) for n, (x, ends) in measured.items() if x.dtype != bool}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.classes import compared_model
+from fairbound.audits.records import compared_model, no_value, share_record
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
@@ -51,9 +51,8 @@ def ranking_facts(
     compared = []
     for name, other in others.items():
         these = Scored.of_documents(other, documents, confidence, f"the compared scores {name!r}")
-        judged = compared_model(name, None, None, [b.judge(these, alpha) for b in bounds])
         measured = {key: made["value"] for key, made in metric_intervals(these, documents, confidence).items()}
-        compared.append(judged | {"metrics": measured})
+        compared.append(compared_model(name, measured, [b.judge(these, alpha) for b in bounds]))
     flat = np.unique(rows.scores).size == 1  # type: ignore[arg-type]
     return {
         "metrics": {name: made["value"] for name, made in intervals.items()},
@@ -85,38 +84,33 @@ def _mean(values: np.ndarray, confidence: float) -> dict[str, Any]:
     """The mean of the values (Q,) in [0, 1] that are no NaN, with its two-sided interval."""
     known = np.clip(values[~np.isnan(values)], 0, 1)
     if not len(known):
-        return {"value": None, "lower": None, "upper": None, "count": 0, "why": "no query measures it"}
+        return no_value("no query measures it")
     cells = np.zeros(len(known), dtype=np.int64)
     lower, upper = mean_limits(known, cells, 1, (1 - confidence) / 2, 0.0, 1.0)
-    return _record(float(known.mean()), float(lower[0]), float(upper[0]), len(known))
-
-
-def _record(value: float, lower: float, upper: float, count: int) -> dict[str, Any]:
-    low, high = max(min(lower, value), 0.0), min(max(upper, value), 1.0)
-    return {"value": value, "lower": low, "upper": high, "count": count, "why": None}
+    return share_record(float(known.mean()), float(lower[0]), float(upper[0]), len(known))
 
 
 def group_rows(rows: Scored, documents: Documents, confidence: float) -> list[dict[str, Any]]:
     """The audit's "groups": of each, the share of attention and how often its better
     documents are ranked above worse ones."""
     out: list[dict[str, Any]] = []
-    groups, alpha = documents.groups, (1 - confidence) / 2
+    alpha = (1 - confidence) / 2
     assert rows.scores is not None
-    for j, attribute in enumerate(groups.attributes):
-        code, k = groups.codes[:, j], len(groups.labels[j])
+    for attribute, labels, code in documents.groups.by_attribute:
+        k = len(labels)
         over = Exposures.of(documents, code, k, 1.0, merit=False)
         share, counts = over.counted(rows.scores) + over.due, over.counts > 0
         pairs = PairShares.of(documents, code, k, 1.0)
         cells = np.arange(k) * (k + 1) + k
         won, all_pairs = pairs.counted(rows.scores)[:, cells], pairs.denominators()[:, cells]
-        for i, label in enumerate(groups.labels[j]):
+        for i, label in enumerate(labels):
             one = Contrasts(np.array([[i]]), np.array([[1.0]]))
             n = int(all_pairs[:, i].sum())
             made = ratio_of_sums_bounds(won, all_pairs, one, alpha, low=0.0, high=1.0) if n else None
             accuracy = (
-                {"value": None, "lower": None, "upper": None, "count": 0, "why": "no pair has a better document of it"}
+                no_value("no pair has a better document of it")
                 if made is None
-                else _record(made.value, made.lower, made.upper, n)
+                else share_record(made.value, made.lower, made.upper, n)
             )
             rates = {
                 "share_of_attention": _mean(share[counts[:, i], i], confidence),

@@ -18,7 +18,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import data_facts
 from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.options import StreamOptions
-from fairbound.cli.outcome import Outcome, json_file, say, written_audit
+from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows, split_rows
 from fairbound.cli.using import ShiftOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
@@ -86,9 +86,8 @@ def run_shift(options: ShiftOptions) -> Outcome:
     check_writable(options.out)
     began = time.perf_counter()
     frame, label, notes = labelled_table(options)
-    columns = list(frame.columns)
-    column = one_column(options.score, columns, "--score")
-    attributes = listed(options.group, columns, "--group")
+    column = one_column(options.score, frame.columns, "--score")
+    attributes = listed(options.group, frame.columns, "--group")
     scores, groups = numbers_of(frame[column], column), Groups.of(frame[attributes])
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], options.positive)
@@ -109,20 +108,10 @@ def run_shift(options: ShiftOptions) -> Outcome:
         "constraint": bound.text, "group": move.group_, "scale": move.scale_, "shift": move.shift_ * move.spread_,
         "met_on_fitted_rows": bool(move.met_), "value": move.value_, "auc": move.auc_,
     }  # fmt: skip
-    lines = "\n".join(
-        [
-            "row,held_out,score",
-            *(f"{i},{int(h)},{v!r}" for i, (h, v) in zip(frame.index, _marked(moved, test), strict=True)),
-        ]
-    )
-    files = {"shift.json": json_file(done), "scores.csv": (lines + "\n").encode()}
+    held = np.isin(np.arange(len(moved)), test).astype(int)
+    scored = csv_file("row", "held_out", "score", lines=zip(frame.index, held, moved.tolist(), strict=True))
+    files = {"shift.json": json_file(done), "scores.csv": scored}
     return written_audit(found, options.out, time.perf_counter() - began, options.seed, files)
-
-
-def _marked(moved: np.ndarray, test: np.ndarray) -> Iterator[tuple[bool, float]]:
-    held = np.zeros(len(moved), dtype=bool)
-    held[test] = True
-    return zip(held.tolist(), moved.tolist(), strict=True)
 
 
 def _encoded(rows: InputRows, numbers: np.ndarray, encoder: TableEncoder) -> Iterator[tuple[np.ndarray, Any]]:
@@ -145,9 +134,8 @@ def _parts(rows: InputRows, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, A
     if isinstance(rows.X, Chunks):
         at = 0
         for part in rows.X.take(numbers):
-            size = part.num_rows if hasattr(part, "num_rows") else len(part)
-            yield numbers[at : at + size], part
-            at += size
+            yield numbers[at : at + len(part)], part
+            at += len(part)
         return
     for at in range(0, len(numbers), ROWS):
         some = numbers[at : at + ROWS]

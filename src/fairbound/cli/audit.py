@@ -59,11 +59,10 @@ def run_audit(options: AuditOptions) -> Outcome:
         return audit_numbers(options, bounds, folder)
     check_writable(options.out)
     frame, label, unlabelled = labelled_table(options)
-    columns = list(frame.columns)
-    attributes = listed(options.group, columns, "--group")
+    attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
     warnings = list(said_of_persons(frame, label, options.clusters))
-    classifier, bounds = _model_and_bounds(options, folder, columns)
+    classifier, bounds = _model_and_bounds(options, folder, frame.columns)
     measured: dict[str, Any]
     if classifier is not None:
         assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
@@ -79,7 +78,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             warnings += _not_judged(classifier, groups, bounds)
         measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
-        column = one_column(options.score, columns, "--score")
+        column = one_column(options.score, frame.columns, "--score")
         names = set(texts_of(frame[label]))
         of_labels = of_classes_only(bounds) or by_class(bounds) or (not bounds and groups is None and len(names) > 2)
         if of_labels and set(texts_of(frame[column])) <= names:

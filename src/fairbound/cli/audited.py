@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairbound.audits.classes import compared_model
+from fairbound.audits.records import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import file_checksum
 from fairbound.cli.fitted import trained_on
@@ -51,9 +51,7 @@ def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:
     """Add the model itself, first, to those that it is compared with, and the certificate of its fit_report_ `facts`,
     where it has one, which then decides the audit's verdict and exit code."""
     if audit["comparison"]:
-        metrics = audit["metrics"]
-        own = compared_model("constrained", metrics.get("accuracy"), metrics.get("auc"), audit["constraints"])
-        audit["comparison"].insert(0, own if "accuracy" in metrics else own | {"metrics": metrics})
+        audit["comparison"].insert(0, compared_model("constrained", audit["metrics"], audit["constraints"]))
     if "certificate" in facts:
         audit["certificate"] = facts["certificate"]
         audit["verdict"] = facts["certificate"]["verdict"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def in_label(source: str, label: str, rows: np.ndarray | None = None) -> Iterato
         raise DataError(f"{source}, label column {label!r}: {in_lines(error, source, rows)}") from None
 
 
-def listed(text: str | None, columns: Sequence[str], what: str, needed: bool = False) -> list[str]:
+def listed(text: str | None, columns: Collection[str], what: str, needed: bool = False) -> list[str]:
     """The column names in `text`, separated by commas; each must be one of `columns`. needed: there must be one."""
     names = [text] if text in columns else [name.strip() for name in (text or "").split(",") if name.strip()]
     if needed and not names:
@@ -82,7 +82,7 @@ def listed(text: str | None, columns: Sequence[str], what: str, needed: bool = F
     return names
 
 
-def one_column(name: str | None, columns: Sequence[str], what: str) -> str:
+def one_column(name: str | None, columns: Collection[str], what: str) -> str:
     """`name`, which must be one of `columns`; None and unknown names are errors that list them."""
     if name is None:
         raise OptionError(f"name the column with {what}; there are: {shortlist(columns, 20)}.")
@@ -119,7 +119,7 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
 def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
     """The file of `asked.data`, its column of labels and notes, as `labelled_rows` gives them."""
     frame = read_table(asked.data, **asked.written)
-    label = one_column(asked.label, list(frame.columns), "--label")
+    label = one_column(asked.label, frame.columns, "--label")
     frame, notes = labelled_rows(frame, label, asked.drop_missing_labels, asked.data)
     return frame, label, notes
 
@@ -159,7 +159,7 @@ def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
 
 def clusters_of(frame: Any, column: str | None) -> Any:
     """(n,) the column of --clusters, None where none is named."""
-    return None if column is None else frame[one_column(column, list(frame.columns), "--clusters")]
+    return None if column is None else frame[one_column(column, frame.columns, "--clusters")]
 
 
 def said_of_persons(frame: Any, label: str, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None
     Raises: DataError for what weighs no rows."""
     if column is None:
         return None
-    weight = numbers_of(frame[one_column(column, list(frame.columns), "--weights")], column)
+    weight = numbers_of(frame[one_column(column, frame.columns, "--weights")], column)
     rows = frame.index.to_numpy()
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if len(wrong) or not weight.any():

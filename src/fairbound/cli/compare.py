@@ -56,7 +56,7 @@ def run_compare(options: CompareOptions) -> Outcome:
 def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
     frame, label, _ = labelled_table(options)
-    groups = groups_in(frame, listed(options.group, list(frame.columns), "--group"))
+    groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
     known = [str(m.classes_[1]) for m in models if m is not None]
@@ -108,6 +108,6 @@ def _scores(
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
         with in_file(options.data, frame.index.to_numpy()):
             return model.decision_function(frame, groups)
-    column = one_column(named, list(frame.columns), "A or B (no folder of this name)")
+    column = one_column(named, frame.columns, "A or B (no folder of this name)")
     given = decided_or_scored(frame, column, classes)
     return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

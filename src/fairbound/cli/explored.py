@@ -23,7 +23,7 @@ def explored(
     model's.
     """
     curves = {}
-    for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
+    for attribute, labels, codes in groups.by_attribute:
         for g, label in enumerate(labels):
             mine = codes == g
             curves[f"{attribute}: {label}"] = roc(scores[mine], target[mine])

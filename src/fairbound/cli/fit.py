@@ -191,12 +191,8 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
             curve = [v for v in classifier.trajectory_["constraints"].get(under, ()) if v is not None]
             floor = stated["sense"] == "at least"
             if curve and (max(curve) < stated["bound"] if floor else min(curve) > stated["bound"]):
-                best = (
-                    f"largest value reached on the training rows was {max(curve):.4g}"
-                    if floor
-                    else (f"smallest value reached on the training rows was {min(curve):.4g}")
-                )
-                out.append(f"{stated['text']}: the {best}.")
+                which, best = ("largest", max(curve)) if floor else ("smallest", min(curve))
+                out.append(f"{stated['text']}: the {which} value reached on the training rows was {best:.4g}.")
     out += facts["warnings"]
     if interrupted(classifier):
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")

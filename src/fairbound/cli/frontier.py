@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.explored import certifiable, explored
-from fairbound.cli.fit import encoded, judge, judged_rows, train
+from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.fitted import interrupted
 from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
-from fairbound.cli.rows import InputRows, Parts, Split, read_rows, split_rows
+from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
 from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
-from fairbound.cli.training import Trained
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows
-from fairbound.estimators.knee import Bend, bend, said_of
+from fairbound.estimators.knee import bend, said_of
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -55,14 +55,14 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
     rows.check_bounds(stated)
     points: list[dict[str, Any]] = []
-    bent = Bend(None, False)
     for seed in range(options.seed, options.seed + options.seeds):
         split = split_rows(rows, options.test_size, seed)
         found, wrong = _of_seed(replace(options, seed=seed), stated, rows, split, first=seed == options.seed)
-        if not points:
-            bent = _bend(found, stated[0].sense, wrong, rows.weight_of(split.test))
+        if seed == options.seed:
+            curve = [p | {"cost": 1 - p["accuracy"]} for p in found]
+            bent = bend(curve, "bound", stated[0].sense, wrong, rows.weight_of(split.test))
         points += found
-        if _interrupted(points):
+        if points[-1]["interrupted"]:
             break
     first = [p for p in points if p["seed"] == options.seed]
     made = certifiable(first, stated[0].sense)
@@ -82,7 +82,7 @@ def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
         "knee": knee,
         "advice": _advice(made, said_of(knee, bent.flat), points, options.seed, stated[0].sense),
         "warnings": list(dict.fromkeys(line for point in first for line in point["warnings"])),
-        "complete": not _interrupted(points),
+        "complete": not points[-1]["interrupted"],
         "summary": _summary(points, stated),
         "library": versions(),
         "seconds": sum(p["seconds"] for p in points),
@@ -107,70 +107,36 @@ def _of_seed(
     """The points of one seed, without a bound, then under each, and (k, n) the held-out rows that each decides wrong.
     first: whether the page shows it group by group."""
     parts = encoded(options, rows, split)
-    free = train(options, [], parts)
-    shows_groups = first and len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
-    apart = Shown(parts, free) if shows_groups else None
-    found = judge(options, [stated[-1]], parts, Trained(free, None, split, False))
-    points, wrong = [_point(None, options.seed, found, free, apart)], [_wrong(parts, free)]
-    for bound in stated:
-        if _interrupted(points):
+    by_group = first and len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
+    points: list[dict[str, Any]] = []
+    wrong, free = [], None
+    for bound in [None, *stated]:
+        if bound is not None:
+            say(f"{rows.name}: seed {options.seed}, {bound.text}")
+        classifier = train(options, [] if bound is None else [bound], parts)
+        held = judged_rows(classifier, rows, parts.held, split.test, by_class=by_class(stated))
+        found = audit(**held, constraint=bound or stated[-1], confidence=options.confidence)
+        point = _point(bound, options.seed, found, classifier)
+        free = held["scores"] if free is None else free
+        points.append(point | _of_groups(found, held, free, bound) if by_group else point)
+        wrong.append((held["scores"] > 0 if "threshold" in held else held["scores"]) != held["y"])
+        if point["interrupted"]:
             break
-        say(f"{rows.name}: seed {options.seed}, {bound.text}")
-        classifier = train(options, [bound], parts)
-        found = judge(options, [bound], parts, Trained(classifier, None, split, False))
-        points.append(_point(bound, options.seed, found, classifier, apart))
-        wrong.append(_wrong(parts, classifier))
     return points, np.stack(wrong)
 
 
-def _wrong(parts: Parts, classifier: FairClassifier) -> np.ndarray:
-    """(n,) the held-out rows that are given another label than their own."""
-    found = judged_rows(classifier, parts.rows, parts.held, parts.split.test, by_class=True)
-    return np.asarray(found["scores"] != found["y"])
-
-
-def _interrupted(points: list[dict[str, Any]]) -> bool:
-    return bool(points) and points[-1]["interrupted"]
-
-
-class Shown:
-    """The held-out rows of the seed whose models the page shows group by group,
-    and the unconstrained model's scores there."""
-
-    def __init__(self, parts: Parts, free: FairClassifier):
-        self.parts, self.numbers = parts, parts.split.test
-        self.free = self.scores(free)
-
-    def scores(self, classifier: FairClassifier) -> np.ndarray:
-        return np.asarray(judged_rows(classifier, self.parts.rows, self.parts.held, self.numbers)["scores"])
-
-    def of(self, found: dict[str, Any], classifier: FairClassifier, bound: Bound | None) -> dict[str, Any]:
-        """What the page shows of a model, and what more rows would buy where it was trained under a bound."""
-        rows, scores = self.parts.rows, self.scores(classifier)
-        groups, target = rows.groups.take(self.numbers), rows.target[self.numbers]
-        out = explored(found, scores, target, groups, self.free)
-        if bound is not None:
-            labels = tuple(str(label_text(v)) for v in rows.classes)
-            alpha = 1 - found["constraints"][0]["confidence"]
-            out["more_rows"] = more_rows(
-                Scored(
-                    target,
-                    (scores > 0).astype(np.int64),
-                    labels,
-                    scores,
-                    groups,
-                    rows.weight_of(self.numbers),
-                    clusters=None if rows.units is None else rows.units[self.numbers],
-                ),
-                bound,
-                alpha,
-            )
-        return out
-
-
-def _bend(points: list[dict[str, Any]], sense: str, wrong: np.ndarray, weight: np.ndarray | None) -> Bend:
-    """Where tighter bounds begin to cost more accuracy for each step. Arguments as of `bend`."""
-    return bend([p | {"cost": 1 - p["accuracy"]} for p in points], "bound", sense, wrong, weight)
+def _of_groups(found: dict[str, Any], held: dict[str, Any], free: np.ndarray, bound: Bound | None) -> dict[str, Any]:
+    """What the page shows of a model group by group, and what more rows would buy where it was trained under a bound.
+    found: its audit; held: what that was given; free: (n,) the unconstrained model's scores."""
+    scores, target, groups = held["scores"], held["y"], held["sensitive_features"]
+    out = explored(found, scores, target, groups, free)
+    if bound is not None:
+        labels = tuple(str(label_text(v)) for v in held["classes"])
+        decided = (scores > 0).astype(np.int64)
+        weight, clusters = held["sample_weight"], held.get("clusters")
+        rows = Scored(target, decided, labels, scores, groups, weight, clusters=clusters)
+        out["more_rows"] = more_rows(rows, bound, 1 - found["constraints"][0]["confidence"])
+    return out
 
 
 def _advice(made: list[dict[str, Any]], bent: str, points: list[dict[str, Any]], seed: int, sense: str) -> str:
@@ -197,10 +163,8 @@ def _advice(made: list[dict[str, Any]], bent: str, points: list[dict[str, Any]],
     return " ".join(filter(None, said))
 
 
-def _point(
-    stated: Bound | None, seed: int, found: dict[str, Any], classifier: FairClassifier, apart: Shown | None
-) -> dict[str, Any]:
-    """One trained model: what was asked, and what its held-out rows say; of the first seed, group by group."""
+def _point(stated: Bound | None, seed: int, found: dict[str, Any], classifier: FairClassifier) -> dict[str, Any]:
+    """One trained model: what was asked, and what its held-out rows say."""
     judged, facts = found["constraints"][0], classifier.fit_report_
     trained = facts["constraints"]
     return {
@@ -217,7 +181,6 @@ def _point(
         "warnings": facts["warnings"] if trained else [],
         "seconds": facts["seconds"],
         "interrupted": interrupted(classifier),
-        **({} if apart is None else apart.of(found, classifier, stated)),
     }
 
 
@@ -233,7 +196,7 @@ def _summary(points: list[dict[str, Any]], stated: list[Bound]) -> list[dict[str
                 "n": len(rows),
                 "accuracy": _mean(rows, "accuracy"),
                 "auc": _mean(rows, "auc"),
-                "value": float(np.mean(values)) if values else None,
+                "value": _mean(rows, "value"),
                 "smallest": min(values, default=None),
                 "largest": max(values, default=None),
                 "train_value": _mean(rows, "train_value"),

@@ -21,9 +21,8 @@ def run_interval(options: IntervalOptions) -> Outcome:
     if options.out is not None:
         check_writable(options.out)
     frame = read_table(options.data, **options.written)
-    columns = list(frame.columns)
-    column = one_column(options.score, columns, "--score")
-    attributes = listed(options.group, columns, "--group")
+    column = one_column(options.score, frame.columns, "--score")
+    attributes = listed(options.group, frame.columns, "--group")
     if not attributes:
         raise OptionError("--group names the columns whose groups are compared.")
     found = suggest_interval(
@@ -40,7 +39,6 @@ def run_interval(options: IntervalOptions) -> Outcome:
     text = grid(title, ("interval", "largest difference of shares"), lines)
     text += f"\nbound  {found['text']} <= ..."
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
         atomic_write_many(options.out, {"interval.json": json_file(found), **interval_files(found)})
         text += f"\npicture  {options.out / 'interval.png'}\nas data  {options.out / 'interval.json'}"
     return Outcome(found, text)

@@ -16,7 +16,7 @@ from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
 from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_persons
 from fairbound.cli.fitted import trained_on
-from fairbound.cli.outcome import Outcome, verdict_summary, verdict_text
+from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
 from fairbound.estimators.classifier import FairClassifier
@@ -57,13 +57,10 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)
     write_audit(found, options.state)
-    summary = verdict_summary(found, seconds=None, seed=None, out=options.state)
-    summary["alarms"] = monitor.alarms
-    alarms = "".join(
-        f"\nalarm: {text} was found violated at {rows:,} decisions" for text, rows in monitor.alarms.items()
-    )
-    written = f"report          {options.state / 'report.html'}\nreport as data  {options.state / 'audit.json'}\nstate           {path}"
-    return Outcome(summary, f"{verdict_text(found)}{alarms}\n\n{written}", found["exit_code"])
+    alarms = [f"alarm: {text} was found violated at {rows:,} decisions" for text, rows in monitor.alarms.items()]
+    outcome = audit_outcome(found, options.state, None, None, alarms, {"state": STATE})
+    outcome.summary["alarms"] = monitor.alarms
+    return outcome
 
 
 def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
@@ -88,9 +85,8 @@ def _added(
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
     frame = read_table(data, **options.written)
-    columns = list(frame.columns)
-    label = one_column(options.label, columns, "--label")
-    attributes = listed(options.group, columns, "--group")
+    label = one_column(options.label, frame.columns, "--label")
+    attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
     left_out = int((~known).sum())
     frame = frame[known] if left_out else frame
@@ -106,10 +102,12 @@ def _added(
                 classifier.decision_function(frame, known_groups) if two else classifier.predict(frame, known_groups)
             )
     else:
-        given = frame[one_column(options.score, columns, "--score")]
+        given = frame[one_column(options.score, frame.columns, "--score")]
     source = {"label": label} | _decides(options)
     source |= {
-        what: one_column(name, columns, f"--{what}") for what in ("loss", "weights") if (name := getattr(options, what))
+        what: one_column(name, frame.columns, f"--{what}")
+        for what in ("loss", "weights")
+        if (name := getattr(options, what))
     }
     if monitor is None:
         monitor = _begun(options, frame[label], given, classifier)
@@ -203,11 +201,13 @@ def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monit
     before = sorted(monitor.attributes or ())
     if sorted(attributes) != before:
         raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
-    for what in ("loss", "weights") if monitor.columns else ():
+    if not monitor.columns:
+        return
+    for what in ("loss", "weights"):
         if source.get(what) != monitor.columns.get(what):
             has = repr(monitor.columns[what]) if what in monitor.columns else f"no column of a {what}"
             raise _differs(f"--{what}", f"has {has}", source.get(what))
-    for what in [name for name in source if name not in ("loss", "weights")] if monitor.columns else ():
+    for what in [name for name in source if name not in ("loss", "weights")]:
         if what not in monitor.columns:
             other = "a saved model" if what == "score" else f"the column {monitor.columns['score']!r}"
             raise _differs(f"--{what}", f"takes its decisions from {other}")

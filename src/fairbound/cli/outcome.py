@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,19 +45,9 @@ def shows_progress() -> bool:
 def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int | None, out: Path) -> dict[str, Any]:
     """The JSON object of an audit: verdict, metrics and constraints on the held-out rows."""
     keys = (
-        "name",
-        "text",
-        "sense",
-        "bound",
-        "value",
-        "lower",
-        "upper",
-        "verdict",
-        "rows_needed",
-        "groups",
-        "why",
+        "name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "groups", "why",
         "left_out",
-    )
+    )  # fmt: skip
     return {
         "verdict": audit["verdict"],
         "metrics": audit["metrics"],
@@ -118,3 +110,10 @@ def audit_outcome(
 def json_file(found: dict[str, Any]) -> bytes:
     """What a command found, as the content of a file."""
     return (json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+
+
+def csv_file(*heads: str, lines: Iterable[Sequence[Any]]) -> bytes:
+    """A table as the content of a CSV file."""
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows([heads, *lines])
+    return made.getvalue().encode()

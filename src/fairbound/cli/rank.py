@@ -67,17 +67,16 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
     check_writable(options.out)
     frame, label, notes = labelled_table(options)
-    columns = list(frame.columns)
-    query, attributes = one_column(options.qid, columns, "--qid"), listed(options.group, columns, "--group")
+    query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
     folder = None if options.model is None else load_folder(options.model)
     ranker = None if folder is None else FairRanker.load(folder)
     bounds = bounds_for(options, ranker)
     if ranker is None:
-        column = one_column(options.score, columns, "--score")
+        column = one_column(options.score, frame.columns, "--score")
         scores = numbers_of(frame[column], column)
     else:
         assert ranker.encoder_ is not None
-        lacking = [c for c in ranker.encoder_.columns if c not in columns]
+        lacking = [c for c in ranker.encoder_.columns if c not in frame.columns]
         if lacking:
             raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
         with in_file(options.data, frame.index.to_numpy()):

@@ -4,8 +4,6 @@ fitted under stated bounds by `fairbound.Reduction`."""
 from __future__ import annotations
 
 import ast
-import csv
-import io
 import time
 from typing import Any
 
@@ -19,7 +17,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.own import own_module
 from fairbound.cli.audited import add_own_model, data_facts
 from fairbound.cli.options import FitOptions
-from fairbound.cli.outcome import Outcome, say, written_audit
+from fairbound.cli.outcome import Outcome, csv_file, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows, table_options
 from fairbound.cli.stated import stated_bounds
 from fairbound.estimators.reduction import Reduction
@@ -64,11 +62,8 @@ def fit_reduction(options: FitOptions) -> Outcome:
     scores = fair.decision_function(parts.held.features)
     found = _judged(options, bounds, parts, fair, scores, seconds)
     decided = np.asarray(rows.classes, dtype=object)[(scores > 0).astype(int)].tolist()
-    made = io.StringIO()
-    csv.writer(made, lineterminator="\n").writerows(
-        [("row", "decision", "score"), *zip(test.tolist(), decided, scores.tolist(), strict=True)]
-    )
-    return written_audit(found, options.out, seconds, options.seed, {"decisions.csv": made.getvalue().encode()})
+    decisions = csv_file("row", "decision", "score", lines=zip(test.tolist(), decided, scores.tolist(), strict=True))
+    return written_audit(found, options.out, seconds, options.seed, {"decisions.csv": decisions})
 
 
 def named_classifier(text: str, seed: int) -> Any:

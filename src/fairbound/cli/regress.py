@@ -82,8 +82,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
     check_writable(options.out)
     frame, label, notes = labelled_table(options)
-    columns = list(frame.columns)
-    attributes = listed(options.group, columns, "--group", needed=True)
+    attributes = listed(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = _numbers_to_predict(frame[label])
     if folder is not None:
@@ -91,7 +90,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         bounds = bounds or list(model.constraints_)
         predicted, said = model.predict(frame), f"saved in {Path(folder.path).name}"
     else:
-        column = one_column(options.score, columns, "--score")
+        column = one_column(options.score, frame.columns, "--score")
         predicted, said = numbers_of(frame[column], column), f"column {column}"
     found = audit(
         predicted,

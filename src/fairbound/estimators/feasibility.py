@@ -141,8 +141,8 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     end = "lower" if stated.sense == "at least" else "upper"
     if stated.judged_from != "counts" or not scored.groups.attributes or not (scored.weight is scored.clusters is None):
         return {}
-    now, out, groups = stated.judge(scored, alpha)[end], {}, scored.groups
-    for attribute, codes, labels in zip(groups.attributes, groups.codes.T, groups.labels, strict=True):
+    now, out = stated.judge(scored, alpha)[end], {}
+    for attribute, labels, codes in scored.groups.by_attribute:
         for g, label in enumerate(labels):
             mine = codes == g
             if mine.any() and now is not None:

@@ -16,6 +16,7 @@ from fairbound.estimators.trained import (
     MOST,
     Trained,
     TrainedRanker,
+    accuracy_of,
     hardly_better_than_constant,
     largest_share,
     no_better_than_constant,
@@ -26,12 +27,10 @@ from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups, doubtful_groups
+from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
-
-ALIKE = 0.8
-"""Share of the rows without the commonest label that get the same answer too where nearly all are decided alike."""
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = (
@@ -59,6 +58,7 @@ def fit_report(
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.evaluate(solution.x)
+    accuracy = accuracy_of(measured)
     small = [
         *(said for _, said in coarse_groups(problem.plan, problem.counts_of_cells())),
         *doubtful_groups(groups.names),
@@ -67,17 +67,18 @@ def fit_report(
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.column_lines()
     remarks = [said for bound in problem.plan.notions for said in bound.remarks(groups.attributes)]
-    remarks += _left_open(problem, measured)
+    remarks += _left_open(problem, accuracy)
     rare = [] if encoding is None else encoding.rare_lines()
     decay, separated = near.get("weight_decay"), near.get("separated", False)
     shrunk = [DECAYED.format(decay)] if decay else []
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
-    telling = told_by_feature(problem, names) if "accuracy" in measured.extra else None
+    telling = None if accuracy is None else told_by_feature(problem, names)
     if telling is None and separated and problem.total_rows >= SURPRISING:
         cautions.append(f"A model decides all {problem.total_rows:,} training rows right. {LOOK}")
     cautions += [telling] if telling else []
-    common = _share_as_accurate(problem, measured)
-    nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, measured, solution.x))
+    aim = accuracy if _aims_at_accuracy(problem) else None
+    common = _share_as_accurate(problem, aim)
+    nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x))
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
@@ -85,7 +86,7 @@ def fit_report(
         fact["worst"] = worst
     return {
         **run,
-        **({"accuracy": float(measured.extra["accuracy"])} if "accuracy" in measured.extra else {}),
+        **({} if accuracy is None else {"accuracy": accuracy}),
         "train_rows": problem.total_rows,
         "validation_rows": 0 if held is None else held.total_rows,
         "optimality": near,
@@ -156,14 +157,14 @@ def run_facts(
     }
 
 
-def _left_open(problem: FairProblem, measured: Measured) -> list[str]:
+def _left_open(problem: FairProblem, accuracy: float | None) -> list[str]:
     """A warning where the objective looks at ranks alone, so that decisions are an afterthought."""
     on_decisions = [b.text for b in problem.plan.notions if b.judged_from == "counts" or b.about == "class"]
-    if not on_decisions or not problem.plan.ranks or "accuracy" not in measured.extra:
+    if not on_decisions or not problem.plan.ranks or accuracy is None:
         return []
     return [
         f"objective='auc' looks at the order of the scores alone. Positive decisions begin where they are most often right under "
-        f"{' and '.join(on_decisions)}: in {100 * float(measured.extra['accuracy']):.1f} % of the training rows. For decisions take "
+        f"{' and '.join(on_decisions)}: in {100 * accuracy:.1f} % of the training rows. For decisions take "
         "objective='auto'; for scores bound areas (auc_parity)."
     ]
 
@@ -174,35 +175,34 @@ def _missing_groups(groups: Groups, shards: Shards) -> dict[str, int]:
     return dict(zip(gone, shards.sum(torch.tensor(list(gone.values()), dtype=torch.int64)).tolist(), strict=True))
 
 
-def _share_as_accurate(problem: FairProblem, measured: Measured) -> float | None:
-    """The share of the most frequent label, in the weights of the rows, where the model is no more accurate than to
-    give it to all; else None, as under bounds on a class and objectives that weigh labels or ranks,
-    which may well cost more accuracy than that."""
-    if not _aims_at_accuracy(problem, measured):
-        return None
-    largest = largest_share(problem)
-    return largest if no_better_than_constant(float(measured.extra["accuracy"]), largest, problem.total_rows) else None
-
-
-def _aims_at_accuracy(problem: FairProblem, measured: Measured) -> bool:
-    """Whether accuracy tells what was learnt: neither a bound on a class nor an objective that weighs labels or ranks
-    may well cost more of it than a constant does."""
+def _aims_at_accuracy(problem: FairProblem) -> bool:
+    """Whether accuracy tells what was learnt: bounds on a class, and objectives that weigh labels or ranks, may well
+    cost more of it than a constant does."""
     other_aim = problem.plan.objective is not None and not problem.refined
-    return "accuracy" in measured.extra and not other_aim and all(b.about != "class" for b in problem.plan.notions)
+    return not other_aim and all(b.about != "class" for b in problem.plan.notions)
 
 
-def _share_alike(problem: FairProblem, measured: Measured, x: Tensor) -> float | None:
-    """The share of the rows that x (n,) gives one answer, where these are nearly all, far more than have one label, and
-    accuracy is hardly above that of a constant; else None."""
-    if not problem.shards.alone or not _aims_at_accuracy(problem, measured):
+def _share_as_accurate(problem: FairProblem, accuracy: float | None) -> float | None:
+    """The share of the most frequent label, in the weights of the rows, where the model is no more accurate than to
+    give it to all; else None. accuracy: None where it is not the aim."""
+    if accuracy is None:
         return None
     largest = largest_share(problem)
-    if not hardly_better_than_constant(float(measured.extra["accuracy"]), largest):
+    return largest if no_better_than_constant(accuracy, largest, problem.total_rows) else None
+
+
+def _share_alike(problem: FairProblem, accuracy: float | None, x: Tensor) -> float | None:
+    """The share of the rows that x (n,) gives one answer, where these are nearly all, far more than have one label, and
+    accuracy is hardly above that of a constant; else None. accuracy: None where it is not the aim."""
+    if not problem.shards.alone or accuracy is None:
+        return None
+    largest = largest_share(problem)
+    if not hardly_better_than_constant(accuracy, largest):
         return None
     scores = problem.all_scores(x)
     decided = (scores > 0).long() if scores.dim() == 1 else scores.argmax(-1)
     alike = float(decided.bincount().max()) / len(decided)
-    return alike if alike >= largest + ALIKE * (1 - largest) else None
+    return alike if nearly_all_alike(alike, largest) else None
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:

@@ -12,6 +12,7 @@ from fairbound.estimators.choosing import Refined
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import Method
+from fairbound.problems.problem import Measured
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 
@@ -85,6 +86,11 @@ def hardly_better_than_constant(accuracy: float, share: float) -> bool:
     return accuracy < share + HARDLY * (1 - share)
 
 
+def accuracy_of(measured: Measured) -> float | None:
+    """The share of the rows decided rightly, in their weights; None where there are no decisions."""
+    return float(measured.extra["accuracy"]) if "accuracy" in measured.extra else None
+
+
 def largest_share(problem: FairProblem) -> float:
     """The share of the most frequent label, in the weights of the rows."""
     weight = problem.weight_of_classes(max(2, problem.model.outputs))
@@ -98,8 +104,9 @@ def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trai
     def rank(trained: Trained) -> tuple[bool, float, float]:
         solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)
         found = solution.found
-        aim = measured.f if refined == "no" or "accuracy" not in measured.extra else -measured.extra["accuracy"]
-        return not found, 0.0 if found else float(solution.violation), float(aim)
+        accuracy = None if refined == "no" else accuracy_of(measured)
+        aim = float(measured.f) if accuracy is None else -accuracy
+        return not found, 0.0 if found else float(solution.violation), aim
 
     if rank(first) <= rank(second):
         stopped = "interrupted" if second.solution.stopped == "interrupted" else first.solution.stopped

@@ -30,6 +30,7 @@ from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
     MOST,
     Trained,
+    accuracy_of,
     better,
     hardly_better_than_constant,
     largest_share,
@@ -134,10 +135,10 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
     groups = problem.m and all(bound.about != "class" for bound in problem.plan.notions)
     if not choice.automatic or not isinstance(method, ALM) or not groups or is_linear(problem.model):
         return trained
-    accuracy = problem.evaluate(solution.x).extra.get("accuracy")
+    accuracy = accuracy_of(problem.evaluate(solution.x))
     if accuracy is None or solution.stopped == "interrupted" or not problem.shards.alone:
         return trained
-    if not hardly_better_than_constant(float(accuracy), largest_share(problem)):
+    if not hardly_better_than_constant(accuracy, largest_share(problem)):
         return trained
     gentle = replace(method, dual_step_size=GENTLE * method.dual_step_size, penalty=GENTLE * method.penalty)
     again = on_batches(made, run, gentle, choice.margins, limit)
@@ -219,11 +220,11 @@ def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
     """Whether accuracy is the aim, and a model under bounds is no better than a constant one that is not hard to
     beat."""
     problem = trained.problem
-    accuracy = problem.evaluate(trained.solution.x).extra.get("accuracy") if problem.m and refined != "no" else None
+    accuracy = accuracy_of(problem.evaluate(trained.solution.x)) if problem.m and refined != "no" else None
     if accuracy is None:
         return False
     largest = largest_share(problem)
-    return largest < MOST and no_better_than_constant(float(accuracy), largest, problem.total_rows)
+    return largest < MOST and no_better_than_constant(accuracy, largest, problem.total_rows)
 
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:

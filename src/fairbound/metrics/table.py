@@ -237,15 +237,14 @@ def _right_or_wrong(
     return Scored(np.ones(len(right), dtype=np.int64), right.astype(np.int64), ("0", "1"), groups=groups, weight=weight)
 
 
-def attribute_groups(groups: Groups, attributes: str) -> list[tuple[str, np.ndarray, tuple[str, ...]]]:
-    """(name, codes (n,), labels) of each attribute, of all crossed, or of both; a crossed group is one that occurs."""
+def attribute_groups(groups: Groups, attributes: str) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
+    """`Groups.by_attribute` of each attribute, of all crossed, or of both; a crossed group is one that occurs."""
     check_choice("attributes", attributes, ("each", "crossed", "both"))
-    each = [(a, c, v) for a, c, v in zip(groups.attributes, groups.codes.T, groups.labels, strict=True)]
+    each = groups.by_attribute
     if attributes == "each" or len(each) < 2:
         return each
-    whole = groups.crossed()
-    crossed = (whole.attributes[0], whole.codes[:, 0], whole.labels[0])
-    return [crossed] if attributes == "crossed" else [*each, crossed]
+    crossed = groups.crossed().by_attribute
+    return crossed if attributes == "crossed" else each + crossed
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,7 @@ class _Cells:
         everyone = np.zeros(len(self.truth), dtype=np.int64)
         overall, _, _ = self._of(everyone, ("all rows",))
         by_group, intervals, counts, missing = {}, {}, {}, []
-        for attribute, code, labels in attribute_groups(groups, attributes):
+        for attribute, labels, code in attribute_groups(groups, attributes):
             values, limits, rows = self._of(code, labels)
             by_group[attribute], intervals[attribute] = values, limits
             counts[attribute] = rows

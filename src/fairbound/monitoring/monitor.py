@@ -6,7 +6,6 @@ together with probability `confidence`, however often and whenever one looks.
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 from collections.abc import Sequence
@@ -175,11 +174,8 @@ class Monitor:
                 "files": self.files,
             },
         }
-        now = datetime.datetime.now(datetime.UTC)
         notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]
-        return assembled(
-            facts, title or "Fairness monitor", now, self.bounds, model=None, trajectory=None, warnings=[], notes=notes
-        )
+        return assembled(facts, title or "Fairness monitor", self.bounds, notes=notes)
 
     def verdicts(self) -> dict[str, str]:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""

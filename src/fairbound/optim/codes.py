@@ -30,7 +30,7 @@ def encoded(known: Groups, sensitive_features: Any, numbered: bool) -> np.ndarra
             columns = dict(zip(known.attributes, columns.values(), strict=True))
         columns = {name: _labelled(name, v, known.names.get(name, ())) for name, v in columns.items()}
     found, unseen = known.encode(columns)
-    for attribute, labels, codes in zip(known.attributes, known.labels, found.codes.T, strict=True):
+    for attribute, labels, codes in found.by_attribute:
         if unseen[attribute] and (codes == MISSING).all():
             raise DataError(
                 f"no row has a group of {attribute!r} that is known here: {shortlist(labels)}. "

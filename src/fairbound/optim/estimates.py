@@ -22,9 +22,9 @@ from fairbound.optim.spread import standard_errors
 from fairbound.optim.state import MEASURED, SAME_SIDE, DualReport, Nearly, by_name
 from fairbound.rows.groups import Groups
 from fairbound.rows.occurring import Occurring
+from fairbound.rows.scores import nearly_all_alike
 
 NEARLY = 0.95  # share of rows decided one way that is nearly all
-ALIKE = 0.8  # share of the rows of the other label that are decided that way too
 MIXED = 0.125  # least share of the rows of the other label: models of rarer ones decide so without a bound
 PASSED = 64  # updates whose estimates are looked at together
 
@@ -170,7 +170,7 @@ def _nearly_alike(plan: Plan, means: np.ndarray, weight: np.ndarray, trained: Oc
         said, share, label = (
             ("positive", positive, labelled) if positive > 0.5 else ("negative", 1 - positive, 1 - labelled)
         )
-        if share >= NEARLY and 1 - label >= MIXED and share >= label + ALIKE * (1 - label):
+        if share >= NEARLY and 1 - label >= MIXED and nearly_all_alike(share, label):
             return Nearly(said, float(share), float(label))
     return None
 

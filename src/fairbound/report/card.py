@@ -104,7 +104,7 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
         yield from _table(
             ("bound", "measured", "at least", "at most", "confidence", "verdict"),
             (
-                [c["text"], *(words.number(c[k]) if c[k] is not None else "–" for k in ("value", "lower", "upper")),
+                [c["text"], *(words.number(c[k], absent="–") for k in ("value", "lower", "upper")),
                  words.percent(c["confidence"]), words.VERDICTS[c["verdict"]].lower()]
                 for c in audit["constraints"]
             ),
@@ -135,7 +135,7 @@ def _impact(audit: dict[str, Any]) -> Iterator[str]:
                 [
                     seen(c["category"]),
                     words.count(c["n"]),
-                    *("–" if v is None else words.number(v, 3) for v in rates),
+                    *(words.number(v, 3, absent="–") for v in rates),
                     said,
                 ]
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fairbound.report import plots, words
+from fairbound.report.figures import SERIES
 from fairbound.report.render import drawing
 
 
@@ -17,7 +18,7 @@ def distributions(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, 
         filled = sorted(((k, v) for k, v in d["groups"].items() if sum(v)), key=lambda kv: -sum(kv[1]))
         if not filled:
             continue
-        shown = filled[: plots.SERIES]
+        shown = filled[:SERIES]
         alt = f"Score distributions by {d['attribute']}. " + "; ".join(
             f"{k}: median about {_median(d['edges'], v):.2g}" for k, v in shown
         )
@@ -54,7 +55,7 @@ def trajectory(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, Any
     for key, series in t["constraints"].items():
         by_bound.setdefault(t["bounds"].get(key), {})[key] = series
     charts = [_over_steps(t, "Loss", {"loss": t["loss"]}, None, uids)]
-    for limit, group in list(by_bound.items())[: plots.SERIES]:
+    for limit, group in list(by_bound.items())[:SERIES]:
         charts.append(_over_steps(t, "Constraint" if len(group) == 1 else "Constraints", group, limit, uids))
     if t["multipliers"]:
         charts.append(_over_steps(t, "Multipliers", t["multipliers"], None, uids))
@@ -107,7 +108,7 @@ def _over_steps(
     def last(key: str) -> float:
         return next((v for v in reversed(series[key]) if v is not None), float("-inf"))
 
-    highest = sorted(series, key=lambda k: -last(k))[: plots.SERIES]
+    highest = sorted(series, key=lambda k: -last(k))[:SERIES]
     shown = [k for k in series if k in highest]
     ends = "; ".join(f"{k} ends at {last(k):.4g}" for k in shown if last(k) > float("-inf"))
     line = None if limit is None else f"bound {words.bound(limit)}"

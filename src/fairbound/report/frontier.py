@@ -9,9 +9,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairbound.report import words
+from fairbound.report.figures import Drawing, Look, files, inline
 from fairbound.report.render import drawing, render
-from fairbound.report.study_figures import files, inline
-from fairbound.report.study_scene import Drawing, Look
 from fairbound.report.terminal import grid
 
 if TYPE_CHECKING:
@@ -30,9 +29,14 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         words.number(row["value"], beside=limit),
         words.number(row["smallest"], beside=limit),
         words.number(row["largest"], beside=limit),
-        "–" if row["train_value"] is None else words.number(row["train_value"], beside=limit),
+        words.number(row["train_value"], beside=limit, absent="–"),
         verdicts or "–",
     )
+
+
+def _stated(result: dict[str, Any], limit: float | None) -> str:
+    """A bound with its sign, as "≤ 0.05"."""
+    return "no bound" if limit is None else f"{'≥' if words.at_least(result) else '≤'} {words.bound(limit)}"
 
 
 def _title(result: dict[str, Any]) -> str:
@@ -73,9 +77,16 @@ def _drawing(result: dict[str, Any], size: tuple[float, float], keyed: bool) -> 
         axes.plot(values, accuracies, "-", color=look["ink"], linewidth=1.2, label="mean over seeds")
         for s in means:
             at = (s["value"], s["accuracy"])
-            axes.annotate(said(s), at, textcoords="offset points", xytext=(4, -12), fontsize=8.5, color=look["ink"])
+            axes.annotate(
+                _stated(result, s["bound"]),
+                at,
+                textcoords="offset points",
+                xytext=(4, -12),
+                fontsize=8.5,
+                color=look["ink"],
+            )
         axes.margins(0.1, 0.15)  # room for the text beside the last model and below the lowest
-        if sign == "≤":
+        if not words.at_least(result):
             axes.set_xlim(left=0)
         axes.set(xlabel="measured value on held-out rows", ylabel="accuracy on held-out rows")
         axes.locator_params(axis="x", nbins=6)
@@ -83,12 +94,8 @@ def _drawing(result: dict[str, Any], size: tuple[float, float], keyed: bool) -> 
         if keyed:
             axes.legend(frameon=False, fontsize=9)
 
-    def said(row: dict[str, Any]) -> str:
-        return "no bound" if row["bound"] is None else f"{sign} {words.bound(row['bound'])}"
-
-    sign = "≥" if words.at_least(result) else "≤"
     means = [s for s in result["summary"] if s["value"] is not None]
-    alt = "; ".join(f"{said(s)}: {s['accuracy']:.4f} at {s['value']:.4f}" for s in means)
+    alt = "; ".join(f"{_stated(result, s['bound'])}: {s['accuracy']:.4f} at {s['value']:.4f}" for s in means)
     return Drawing("frontier", "Accuracy over the measured value", f"Means over the seeds: {alt}", size, paint)
 
 
@@ -113,15 +120,13 @@ def _explorer(result: dict[str, Any]) -> dict[str, Any] | None:
     if len(first) < 2:
         return None
     said = {c["bound"]: c for c in result["certificates"]}
-    sign = "≥" if words.at_least(result) else "≤"
-    under = sorted(
-        (p for p in first if p["bound"] is not None), key=lambda p: p["bound"], reverse=words.at_least(result)
-    )
+    free, under = ([p for p in first if (p["bound"] is None) == no_bound] for no_bound in (True, False))
+    under.sort(key=lambda p: p["bound"], reverse=words.at_least(result))
     models = [
-        {**p, "text": f"{result['notion']} {sign} {words.bound(p['bound'])}", "certificate": said.get(p["bound"])}
+        {**p, "text": f"{result['notion']} {_stated(result, p['bound'])}", "certificate": said.get(p["bound"])}
         for p in under
     ]
-    models += [{**p, "text": "no bound", "certificate": None} for p in first if p["bound"] is None]
+    models += [{**p, "text": _stated(result, None), "certificate": None} for p in free]
     script = resources.files("fairbound.report").joinpath("frontier.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = json.dumps(models, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairbound.report import plots, words
+from fairbound.report import words
+from fairbound.report.figures import SERIES, Drawing, Look, files, inline, series_style
 from fairbound.report.render import drawing
-from fairbound.report.study_figures import files, inline
-from fairbound.report.study_scene import Drawing, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +90,7 @@ def _paint(one: Mapping[str, Any]) -> Any:
 def _scores(ax: Axes, one: Mapping[str, Any], look: Look) -> None:
     across = [100 * p for p in one["percentiles"]]
     for i, (_, group) in enumerate(_largest_groups(one)):
-        ax.plot(across, group["scores"], color=look[f"s{i + 1}"], linewidth=1.6, linestyle=plots.dash_of(i))
+        ax.plot(across, group["scores"], linewidth=1.6, **series_style(look, i))
     if one["threshold"] is not None:
         ax.axhline(one["threshold"], color=look["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
     _shaded(ax, one, look)
@@ -121,7 +120,7 @@ def _shaded(ax: Axes, one: Mapping[str, Any], look: Look) -> None:
 
 
 def _largest_groups(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    return sorted(one["groups"].items(), key=lambda kv: -kv[1]["rows"])[: plots.SERIES]
+    return sorted(one["groups"].items(), key=lambda kv: -kv[1]["rows"])[:SERIES]
 
 
 def _within(one: Mapping[str, Any], percentile: float) -> bool:

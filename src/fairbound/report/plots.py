@@ -1,80 +1,20 @@
-"""Charts as inline SVG, drawn by matplotlib in CSS variables of the page: one drawing serves light and dark.
+"""The charts of an audit's page as SVG markup (`report.figures`), and its small drawings for cells and legends.
 
-Every function returns markup that needs no other file: no script, no link, no namespace address, and ids that start
-with the ``uid`` given, so that many drawings can share one page. Names given by people never enter a drawing: they
-stand in the page's legends and tables as escaped text.
+Names given by people never enter a drawing: they stand in the page's legends and tables as escaped text.
 """
 
 from __future__ import annotations
 
-import html
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound.base.extras import extra
-from fairbound.report.words import MEASURES, at_least, clean
+from fairbound.report.figures import DASHES, INKS, as_markup, series_style, settings
+from fairbound.report.words import MEASURES, at_least
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-SERIES = 6
-DASHES = ("", "6 2.5", "2 2", "8 2.5 2 2.5", "4 1.5", "1 2.5")
-# A colour that matplotlib draws with -> the CSS variable that takes its place in the page.
-_VARIABLES = {f"#0a0b{i:02x}": f"var(--s{i})" for i in range(1, SERIES + 1)}
-_VARIABLES |= {
-    "#0a0c01": "var(--muted)",
-    "#0a0c02": "var(--line)",
-    "#0a0c03": "var(--ink)",
-    "#0a0c04": "var(--beyond)",
-    "#0a0c05": "var(--bound)",
-}
-INKS = {value[6:-1]: key for key, value in _VARIABLES.items()}
-_TAG = re.compile(r"<svg [^>]*>")
-
-
-def settings(look: Mapping[str, str], fonttype: str) -> Any:
-    """What every drawing is drawn under: no frame, grey ticks, transparent. look: names of the page's
-    palette -> colours; fonttype: "none" for letters that stay text, "path" for drawn ones."""
-    with extra("report", "charts need matplotlib"):
-        import matplotlib
-    muted = look["muted"]
-    return matplotlib.rc_context({
-        "svg.fonttype": fonttype, "svg.hashsalt": "fairbound", "font.family": "DejaVu Sans", "font.size": 9,
-        "text.parse_math": False, "axes.unicode_minus": True, "path.simplify": True,
-        "text.color": look["ink"], "axes.labelcolor": muted,
-        "xtick.color": muted, "ytick.color": muted, "axes.edgecolor": muted, "grid.color": look["line"],
-        "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
-        "axes.axisbelow": True, "axes.facecolor": "none", "xtick.major.size": 0, "ytick.major.size": 0,
-        "xtick.minor.size": 0, "ytick.minor.size": 0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
-        "axes.titlecolor": look["ink"], "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
-    })  # fmt: skip
-
-
-def as_markup(figure: Figure, uid: str, alt: str) -> str:
-    """The figure as an SVG element in the page's colours. uid: how its ids begin; alt: what it shows, in words."""
-    buffer = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
-    text = buffer.getvalue()
-    text = text[text.index("<svg ") :]
-    box = re.search(r'viewBox="([^"]*)"', text)
-    if box is None:
-        raise RuntimeError("matplotlib wrote an SVG without a viewBox; report this with the matplotlib version")
-    opening = f'<svg class="chart" viewBox="{box[1]}" role="img" aria-label="{html.escape(clean(alt))}">'
-    text = _TAG.sub(lambda _: opening, text, count=1)
-    text = re.sub(r"<style[^>]*>.*?</style>", "", text, flags=re.S)
-    text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
-    text = re.sub(r'\bid="', f'id="{uid}-', text)
-    text = re.sub(r'xlink:href="#', f'href="#{uid}-', text)
-    text = re.sub(r"url\(#", f"url(#{uid}-", text)
-    text = re.sub(r"#0a0[bc][0-9a-f]{2}\b", lambda m: _VARIABLES[m[0]], text)
-    text = re.sub(r'<defs>\s*</defs>|<g id="[^"]*"\s*/>', "", text)
-    return re.sub(r"\s*\n\s*", " ", text).strip()
 
 
 def draw(paint: Callable[[Axes], None], uid: str, alt: str, width: float, height: float) -> str:
@@ -90,15 +30,6 @@ def draw(paint: Callable[[Axes], None], uid: str, alt: str, width: float, height
         axes.grid(axis="y")
         paint(axes)
         return as_markup(figure, uid, alt)
-
-
-def dash_of(i: int) -> Any:
-    """matplotlib's line style of series i."""
-    return (0, tuple(float(x) for x in DASHES[i].split())) if DASHES[i] else "-"
-
-
-def _series_color(i: int) -> str:
-    return INKS[f"s{i + 1}"]
 
 
 def swatch(i: int | None) -> str:
@@ -124,14 +55,14 @@ def price(made: dict[str, Any], uid: str, alt: str) -> str:
     def paint(axes: Axes) -> None:
         axes.axvline(limit, color=INKS["bound"], linewidth=1.5, linestyle=(0, (4, 2)))
         for i, one in enumerate(tested):
-            color = _series_color(2 if one["verdict"] == "met" else 1)
+            color = INKS["s3" if one["verdict"] == "met" else "s2"]
             axes.plot([one["values"][0], one["uppers"][0]], [unit * one[measure]] * 2, color=color, linewidth=2)
             fill = color if i == taken else "none"
             axes.plot(
                 one["values"][0], unit * one[measure], "o", markersize=8, markeredgecolor=color, markerfacecolor=fill
             )
         free = made["unconstrained"]
-        axes.plot(free["values"][0], unit * free[measure], "s", markersize=8, color=_series_color(0))
+        axes.plot(free["values"][0], unit * free[measure], "s", markersize=8, color=INKS["s1"])
         axes.set_xlabel("measured value, and the end of its confidence interval")
         axes.set_ylabel("accuracy, %" if unit == 100 else MEASURES[measure])
         axes.margins(y=0.2)
@@ -205,8 +136,9 @@ def histogram(
     def paint(axes: Axes) -> None:
         for i, row in reversed(list(enumerate(counts))):
             share = 100 * np.asarray(row, dtype=float) / sum(row)
-            axes.stairs(share, edges, fill=True, color=_series_color(i), alpha=0.10, linewidth=0)
-            axes.stairs(share, edges, color=_series_color(i), linewidth=1.7, linestyle=dash_of(i))
+            style = series_style(INKS, i)
+            axes.stairs(share, edges, fill=True, color=style["color"], alpha=0.10, linewidth=0)
+            axes.stairs(share, edges, linewidth=1.7, **style)
         axes.set_position((0.125, 0.185, 0.855, 0.8))
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, None)
@@ -241,7 +173,7 @@ def lines(
         marker = "o" if len(t) < 3 else None
         for i, row in enumerate(series):
             y = np.array([np.nan if v is None else v for v in row], dtype=float)
-            axes.plot(t, y, color=_series_color(i), linewidth=1.6, linestyle=dash_of(i), marker=marker, markersize=3)
+            axes.plot(t, y, linewidth=1.6, marker=marker, markersize=3, **series_style(INKS, i))
         if limit is not None:
             axes.axhline(limit, color=INKS["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
         drawn = [v for row in series for v in row if v is not None] + ([] if limit is None else [limit])

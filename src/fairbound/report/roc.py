@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fairbound.report import plots, words
+from fairbound.report import words
+from fairbound.report.figures import Drawing, Look, inline, series_style
 from fairbound.report.render import drawing
-from fairbound.report.study_figures import inline
-from fairbound.report.study_scene import Drawing, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +58,7 @@ def _paint(picture: Mapping[str, Any]) -> Any:
         ax = figure.subplots()
         ax.plot([0, 1], [0, 1], color=look["bound"], linewidth=1.2, linestyle=(0, (4, 2)))
         for i, curve in enumerate(picture["curves"]):
-            ax.plot(curve["x"], curve["y"], color=look[f"s{i + 1}"], linewidth=1.6, linestyle=plots.dash_of(i))
+            ax.plot(curve["x"], curve["y"], linewidth=1.6, **series_style(look, i))
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         ax.set_xlabel("share above the threshold, of the second set")

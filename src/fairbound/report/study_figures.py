@@ -1,30 +1,21 @@
 """The figures of a study, drawn from its saved records and results as its figures are declared
-(`studies.spec.FigureSpec`).
-
-Every figure is a `paint(figure, look)` on an empty matplotlib figure. A look names colours: real ones for files, and
-placeholders that `plots` turns into CSS variables for the page, so that one drawing serves light and dark.
-"""
+(`studies.spec.FigureSpec`)."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairbound.base import series
-from fairbound.report import plots, study_scores
+from fairbound.report import study_scores
+from fairbound.report.figures import Drawing, Look, Paint, dash_of
 from fairbound.report.study_scene import (
     DOTS,
     MARKS,
     ORDER,
-    Drawing,
-    Look,
-    Paint,
     Runs,
     Scene,
     legend,
@@ -122,7 +113,7 @@ def _line(ax: Axes, scene: Scene, look: Look, of: tuple[str, str, int], data: st
     values = [series.floats([r[y] for r in run]) for run in runs]
     if spec["missing"] == "infinite":
         values = [np.where(np.isnan(v), np.inf, v) for v in values]
-    style = plots.dash_of(scene.place[method] % plots.SERIES)
+    style = dash_of(scene.place[method])
     if spec["kind"] == "profile":
         end = max(a[-1] for a in at)
         start = min((a[1] for a in at if len(a) > 1), default=end / 100)
@@ -265,43 +256,3 @@ def _radar(scene: Scene) -> tuple[tuple[float, float], Paint]:
         legend(figure, scene, look, list(scene.methods), True)
 
     return (4.2 * len(xs), 4.7), paint
-
-
-# -- files and markup --------------------------------------------------------------------------------------------------
-
-
-def files(drawing: Drawing) -> dict[str, bytes]:
-    """NAME.png and NAME.svg, equal for equal drawings and one matplotlib."""
-    css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    light = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", css[css.index(":root {") : css.index("}")]))
-    out = {}
-    with plots.settings(light, "path"):
-        figure = _figure(drawing, light)
-        options: dict[str, Any] = {"png": {"dpi": 170, "metadata": {"Software": None}}}
-        options["svg"] = {"metadata": {"Date": None}}
-        for kind, more in options.items():
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, facecolor="white", **more)
-            out[f"{drawing.name}.{kind}"] = buffer.getvalue()
-    return out
-
-
-def inline(drawing: Drawing, uid: str) -> str:
-    """The drawing as SVG markup in the page's colours."""
-    with plots.settings(plots.INKS, "none"):
-        return plots.as_markup(_figure(drawing, plots.INKS), uid, f"{drawing.title}. {drawing.caption}")
-
-
-def _figure(drawing: Drawing, look: Look) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=drawing.size, layout="constrained")
-    figure.patch.set_visible(False)
-    engine: Any = figure.get_layout_engine()
-    engine.set(w_pad=0.05, h_pad=0.05, wspace=0.04, hspace=0.06)
-    drawing.paint(figure, look)
-    engine.execute(figure)
-    figure.set_layout_engine("none")  # found once: it is most of the work of drawing
-    figure.patch.set_visible(True)
-    figure.patch.set_alpha(0.0)
-    return figure

@@ -10,8 +10,8 @@ from fnmatch import fnmatch
 from typing import Any
 
 from fairbound.report import words
+from fairbound.report.figures import Drawing
 from fairbound.report.render import drawing, render
-from fairbound.report.study_scene import Drawing
 
 
 def rows_of(results: Sequence[dict[str, Any]], block: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_many, atomic_write_text
-from fairbound.report import study_figures
+from fairbound.report.figures import files, inline
+from fairbound.report.study_figures import drawings
 from fairbound.report.study_page import rows_of, shows, study_page
 from fairbound.report.study_scene import nearest
 
@@ -33,10 +34,10 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
     figures: dict[str, bytes] = {}
     drawn = {}
     for block in summary["blocks"]:
-        made = list(study_figures.drawings(study, block, rows_of(results, block), runs))
+        made = list(drawings(study, block, rows_of(results, block), runs))
         for drawing in made:
-            figures |= study_figures.files(drawing)
-        drawn[block["key"]] = [(d, study_figures.inline(d, next(uids))) for d in made]
+            figures |= files(drawing)
+        drawn[block["key"]] = [(d, inline(d, next(uids))) for d in made]
         if made:
             say(f"{len(made)} figure{'' if len(made) == 1 else 's'} of {block['title']}")
     for text in _lacking(study, results):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from fairbound.base.errors import DataError
 from fairbound.base.names import did_you_mean
-from fairbound.report import plots
+from fairbound.report.figures import Look, dash_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,9 +19,6 @@ ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "
 MARKS = "osD^vPX*<>hp"
 DOTS = (0, (1, 1.6))
 LETTERS = 16  # of a legend, to the inch
-Look = Mapping[str, str]
-"""Names of the page's palette -> colours that matplotlib can draw."""
-Paint = Callable[["Figure", Look], None]
 Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
 """(data, method) -> seed -> rows of records.jsonl."""
 
@@ -29,17 +26,6 @@ Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
 def nearest(name: str, names: Iterable[str]) -> str:
     """The names like `name`, as the end of a message; "" where there is none."""
     return did_you_mean(name, names, before="; ", most=3, alike=0.4)
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """name: of the files, without ending. title, caption: plain text. size: inches. paint: draws it."""
-
-    name: str
-    title: str
-    caption: str
-    size: tuple[float, float]
-    paint: Paint
 
 
 @dataclass(frozen=True)
@@ -136,7 +122,7 @@ def legend(
     handles = [
         Line2D(
             [], [], color=look[scene.ink[m]], linewidth=1.8, markersize=5, markeredgewidth=0,
-            linestyle=plots.dash_of(scene.place[m] % plots.SERIES) if dashed else "",
+            linestyle=dash_of(scene.place[m]) if dashed else "",
             marker=MARKS[scene.place[m]] if marked else "",
         )
         for m in methods

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound.report import plots
-from fairbound.report.study_scene import Look, Paint, Scene, legend, values_of, wrapped
+from fairbound.report.figures import Look, Paint, dash_of, series_style
+from fairbound.report.study_scene import Scene, legend, values_of, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 ACROSS = 4
 BINS = 60
 ZERO = "decisions are positive above 0"
-INKS = ("s1", "s2", "s3", "s4", "s5", "s6")
 Curves = Mapping[str, np.ndarray]
 
 
@@ -37,15 +36,16 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
         for ax, (method, curves) in zip(axes, panels, strict=False):
             low, high = (pick(float(c[at]) for c in curves.values()) for pick, at in ((min, -2), (max, 1)))
             edges = np.linspace(low, high, BINS + 1) if high > low else np.linspace(low - 0.5, high + 0.5, BINS + 1)
-            for i, (_, curve) in enumerate(curves.items()):
+            for i, curve in enumerate(curves.values()):
                 density = density_of(curve, edges)
                 middle = (edges[1:] + edges[:-1]) / 2
-                ax.plot(middle, density, color=look[INKS[i % len(INKS)]], linewidth=1.4, linestyle=plots.dash_of(i))
+                style = series_style(look, i)
+                ax.plot(middle, density, linewidth=1.4, **style)
                 inside = np.zeros(len(middle), dtype=bool)
                 rank = np.interp(-middle, -curve, np.linspace(0, 1, len(curve)))
                 for a, b in _interval(scene):
                     inside |= (rank >= a) & (rank <= b)
-                ax.fill_between(middle, density, where=inside, color=look[INKS[i % len(INKS)]], alpha=0.35, linewidth=0)
+                ax.fill_between(middle, density, where=inside, color=style["color"], alpha=0.35, linewidth=0)
             if low < 0 < high:
                 ax.axvline(0, color=look["ink"], linewidth=0.8, linestyle=":")
             ax.set_title(wrapped(scene.methods[method], 22))
@@ -53,10 +53,7 @@ def scores(scene: Scene) -> tuple[tuple[float, float], Paint]:
         for ax in axes[len(panels) :]:
             ax.set_visible(False)
         names = list(panels[0][1]) if panels else []
-        handles = [
-            axes[0].plot([], [], color=look[INKS[i % len(INKS)]], linestyle=plots.dash_of(i))[0]
-            for i in range(len(names))
-        ]
+        handles = [axes[0].plot([], [], **series_style(look, i))[0] for i in range(len(names))]
         handles += axes[0].plot([], [], color=look["ink"], linewidth=0.8, linestyle=":")
         names.append(ZERO)
         figure.legend(handles, names, loc="outside lower center", ncols=max(1, len(names)), frameon=False)
@@ -72,9 +69,8 @@ def shares(scene: Scene) -> tuple[tuple[float, float], Paint]:
     def paint(figure: Figure, look: Look) -> None:
         left, right = figure.subplots(1, 2)
         for method, curves in _curves(scene):
-            style: Any = {
-                "color": look[scene.ink[method]], "linewidth": 1.5, "linestyle": plots.dash_of(scene.place[method] % plots.SERIES),
-            }  # fmt: skip
+            dash = dash_of(scene.place[method])
+            style: Any = {"color": look[scene.ink[method]], "linewidth": 1.5, "linestyle": dash}
             names = list(curves)
             thresholds = np.sort(np.concatenate(list(curves.values())))
             first, last = (above(curves[name], thresholds) for name in (names[0], names[-1]))

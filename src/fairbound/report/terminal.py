@@ -67,7 +67,8 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         return _differences(audit, width)
     validate(audit)
     metrics = ", ".join(
-        f"{printable(words.label(k))} {words.number(v)}{_ends(audit, k)}" for k, v in audit["metrics"].items()
+        f"{printable(words.label(k))} {words.number(v)}{_interval(audit.get('metric_intervals', {}).get(k))}"
+        for k, v in audit["metrics"].items()
     )
     if audit["data"]["positive"] not in (None, "1"):
         metrics += f". Positive is {printable(audit['data']['label'])} = {printable(audit['data']['positive'])}"
@@ -105,8 +106,8 @@ def _differences(found: dict[str, Any], width: int) -> str:
     rows = [
         (
             d["name"],
-            *("–" if d[k] is None else words.number(d[k]) for k in ("first", "second", "difference")),
-            "–" if None in (d["lower"], d["upper"]) else f"[{words.number(d['lower'])}, {words.number(d['upper'])}]",
+            *(words.number(d[k], absent="–") for k in ("first", "second", "difference")),
+            _interval(d).strip() or "–",
             tells(d),
         )
         for d in found["differences"]
@@ -127,7 +128,7 @@ def _groups(made: dict[str, Any], width: int) -> str:
             seen(g["group"]),
             f"{g['n']:,}",
             *(_rate(g, name) for name in made["rates"]),
-            *(_mean(g, name) for name in made["means"]),
+            *(words.number(g["means"][name]["value"]) + _interval(g["means"][name]) for name in made["means"]),
         ]
         for g in shown
     ]
@@ -139,14 +140,8 @@ def _rate(group: dict[str, Any], name: str) -> str:
     return "–" if found is None else words.number(found["value"], 3)
 
 
-def _mean(group: dict[str, Any], name: str) -> str:
-    made = group["means"][name]
-    ends = "" if made["lower"] is None else f" [{words.number(made['lower'])}, {words.number(made['upper'])}]"
-    return words.number(made["value"]) + ends
-
-
 def _numbers(c: dict[str, Any]) -> list[str]:
-    ends = ("–" if c[k] is None else words.number(c[k], beside=c["bound"]) for k in ("lower", "upper"))
+    ends = (words.number(c[k], beside=c["bound"], absent="–") for k in ("lower", "upper"))
     return [words.number(c["value"], beside=c["bound"]), *ends]
 
 
@@ -154,14 +149,11 @@ def _verdict(c: dict[str, Any]) -> str:
     return words.VERDICTS[c["verdict"]].lower()
 
 
-def _ends(audit: dict[str, Any], metric: str) -> str:
-    """The interval of a metric, where the audit has one."""
-    made = audit.get("metric_intervals", {}).get(metric)
-    return (
-        ""
-        if made is None or made["lower"] is None
-        else f" [{words.number(made['lower'])}, {words.number(made['upper'])}]"
-    )
+def _interval(made: dict[str, Any] | None, beside: float | None = None) -> str:
+    """The ends of an interval as they follow its value; "" where one is not known."""
+    if made is None or None in (made["lower"], made["upper"]):
+        return ""
+    return f" [{words.number(made['lower'], beside=beside)}, {words.number(made['upper'], beside=beside)}]"
 
 
 def _short_label(metric: str) -> str:
@@ -177,6 +169,4 @@ def _models(audit: dict[str, Any], texts: Sequence[str]) -> Iterable[list[str]]:
 
 
 def _short(c: dict[str, Any]) -> str:
-    value, *ends = _numbers(c)
-    known = c["lower"] is not None and c["upper"] is not None
-    return f"{value}{f' [{ends[0]}, {ends[1]}]' if known else ''} {_verdict(c)}"
+    return f"{words.number(c['value'], beside=c['bound'])}{_interval(c, beside=c['bound'])} {_verdict(c)}"

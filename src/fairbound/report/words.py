@@ -70,11 +70,11 @@ def date(iso: str) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}{zone}"
 
 
-def number(value: float | None, digits: int = 4, beside: float | None = None) -> str:
+def number(value: float | None, digits: int = 4, beside: float | None = None, absent: str = "undefined") -> str:
     """``value`` with ``digits`` decimals, and more where rounding would show it equal to the
-    number ``beside`` it; large ones without."""
+    number ``beside`` it; large ones without; ``absent`` for None."""
     if value is None:
-        return "undefined"
+        return absent
     if beside is None and abs(value) >= LARGE:
         return f"{value:,.0f}".replace("-", "−")
     if beside is not None and abs(value - beside) > 1e-9:
@@ -135,18 +135,11 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
     if value is None:
         text = f"It could not be measured on these rows: {why.rstrip('.')}."
         why = None
-    elif constraint["verdict"] == "met":
+    elif constraint["verdict"] in ("met", "violated"):
         text = f"Measured {number(value, **near)}."
-        if good is not None:
-            text += (
-                f" With {level} confidence it is at {inside} {number(good, **near)}, within the bound {bound(limit)}."
-            )
-    elif constraint["verdict"] == "violated":
-        text = f"Measured {number(value, **near)}."
-        if bad is not None:
-            text += (
-                f" With {level} confidence it is at {outside} {number(bad, **near)}, {beyond} the bound {bound(limit)}."
-            )
+        end, at, where = (good, inside, "within") if constraint["verdict"] == "met" else (bad, outside, beyond)
+        if end is not None:
+            text += f" With {level} confidence it is at {at} {number(end, **near)}, {where} the bound {bound(limit)}."
     elif good is not None and (good >= limit if floor else good <= limit):
         text = (
             f"Measured {number(value, **near)}, and with {level} confidence at {inside} {number(good, **near)}, within "

@@ -193,9 +193,14 @@ class Groups:
         return dict(zip(self.attributes, self.labels, strict=True))
 
     @property
+    def by_attribute(self) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
+        """Of every attribute its name, the names of its groups, and (n,) the codes of the rows."""
+        return list(zip(self.attributes, self.labels, self.codes.T, strict=True))
+
+    @property
     def _coded(self) -> dict[str, tuple[np.ndarray, list[str | None]]]:
         """By attribute, the codes of the rows and what they stand for."""
-        return {a: (c, [*v, None]) for a, c, v in zip(self.attributes, self.codes.T, self.labels, strict=True)}
+        return {attribute: (code, [*known, None]) for attribute, known, code in self.by_attribute}
 
     def after(self, known: Groups) -> tuple[Groups, dict[str, list[str]]]:
         """The same rows, with the groups of `known` first among their groups, even those without a row here; and the
@@ -222,7 +227,7 @@ class Groups:
         """By attribute, the rows whose group is not known. each: (n,) how many rows each one stands for,
         None for one."""
         each = np.ones(len(self), dtype=np.int64) if each is None else each
-        return {a: int(each[code < 0].sum()) for a, code in zip(self.attributes, self.codes.T, strict=True)}
+        return {attribute: int(each[code < 0].sum()) for attribute, _, code in self.by_attribute}
 
     def take(self, rows: np.ndarray | Sequence[int]) -> Groups:
         """The groups of the rows numbered `rows` (k,), or of those marked by a mask (n,)."""
@@ -249,7 +254,7 @@ class Groups:
         """Rows per group, by attribute; groups without a row are listed with 0."""
         return {
             a: dict(zip(known, np.bincount(code[code >= 0], minlength=len(known)).tolist(), strict=True))
-            for a, known, code in zip(self.attributes, self.labels, self.codes.T, strict=True)
+            for a, known, code in self.by_attribute
         }
 
     def __len__(self) -> int:
@@ -346,7 +351,7 @@ def twin_words(X: Any, groups: Groups) -> list[str]:
     if frame is None or len(frame) != len(groups.codes):
         return []
     names = [name for name in frame.columns if str(name) not in groups.attributes]
-    for attribute, labels, code in zip(groups.attributes, groups.labels, groups.codes.T, strict=True):
+    for attribute, labels, code in groups.by_attribute:
         for name in names if len(code) >= FEWEST * len(labels) else ():
             column = frame.get_column(name)
             if all(_one_to_one(column[:rows], code[:rows]) for rows in (FIRST, len(code))):

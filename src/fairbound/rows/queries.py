@@ -8,7 +8,7 @@ of a stream is a function of (seed, name, k, size, kind) alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.rows.reading import column_values, factorised, is_missing, plain_array
+from fairbound.rows.reading import column_values, factorised, is_missing, plain_column
 from fairbound.rows.sampling import block_length, draw_rows
 from fairbound.rows.split import split_whole
 from fairbound.rows.strata import Strata
@@ -75,14 +75,9 @@ class Queries:
 
     def merge(self, other: Queries) -> Queries:
         """Of the rows of both, those of `other` behind these; queries of the same name are one."""
-        labels = [*self.labels.tolist(), *other.labels.tolist()]
-        place, names = factorised(labels)
-        return Queries.of(np.concatenate([place[: len(self)][self.codes()], place[len(self) :][other.codes()]]))._named(
-            names
-        )
-
-    def _named(self, names: Sequence[Any]) -> Queries:
-        return Queries(self.order, self.starts, _labels(names))
+        place, names = factorised([*self.labels.tolist(), *other.labels.tolist()])
+        codes = np.concatenate([place[: len(self)][self.codes()], place[len(self) :][other.codes()]])
+        return replace(Queries.of(codes), labels=_labels(names))
 
     def documents(self, queries: np.ndarray) -> np.ndarray:
         """Sorted rows of the queries (B,), one query after another; a query that is named twice comes twice."""
@@ -111,9 +106,7 @@ def _drawn(count: int, seeds: tuple[int, ...], name: str, block: int, size: int,
 def query_codes(qid: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n,) numbers of the queries in the order in which they come first, and their names.
     Raises: DataError as `Queries.of`."""
-    array = plain_array(qid)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = plain_column(qid)
     if array.ndim == 1 and array.dtype.kind in "iu":
         found, first, codes = np.unique(array, return_index=True, return_inverse=True)
         rank = np.argsort(np.argsort(first))

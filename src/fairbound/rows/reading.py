@@ -83,6 +83,12 @@ def plain_array(values: Any) -> np.ndarray:
     return unmasked(values) if frame is None else frame.to_numpy()
 
 
+def plain_column(values: Any) -> np.ndarray:
+    """`plain_array`, with the one column of (n, 1) as (n,)."""
+    array = plain_array(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
 def unmasked(values: Any) -> np.ndarray:
     """Values as an array, in which those that numpy masks are missing: NaN among floats, None among others."""
     if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
@@ -98,9 +104,7 @@ def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
 
     Raises: DataError for another shape.
     """
-    column = plain_array(values)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
+    column = plain_column(values)
     if column.ndim != 1 or (n is not None and len(column) != n):
         raise DataError(f"{name} must have shape ({'n' if n is None else n},), got {column.shape}.")
     return column
@@ -129,9 +133,7 @@ def column_values(name: str, values: Any) -> list[Any]:
     if frame_of(values) is None and not hasattr(values, "__array__"):
         check_rows(**{name: values})
         values = np.asarray(list(values), dtype=object)
-    array = plain_array(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = plain_column(values)
     if array.ndim != 1:
         raise DataError(f"{name} must be one column, got shape {array.shape}. Pass one of its columns, [:, j].")
     return array.tolist()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, plain_array
+from fairbound.rows.reading import column_array, plain_column
 
 DECISIONS = "The scores are decisions, 1 or not."
 REAL = "The scores are real numbers; positive where above {:g}."
@@ -33,7 +33,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
     Raises: DataError where scores are missing, or where no threshold is given and none can be guessed: none below 0 and
         some beyond 1.
     """
-    values = plain_array(scores)
+    values = plain_column(scores)
     if threshold is not None and (
         isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not math.isfinite(threshold)
     ):
@@ -51,7 +51,6 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         raise DataError(
             f"the scores are not numbers ({first!r}); pass 1 for positive and 0 for negative, as by y_pred == {first!r}."
         ) from None
-    s = s[:, 0] if s.ndim == 2 and s.shape[1] == 1 else s
     if s.ndim != 1:
         raise DataError(f"the scores must have one value for each row, got shape {s.shape}.")
     if len(s) == 0:
@@ -83,6 +82,15 @@ def tell_probabilities(read_as: str) -> bool:
     """Whether scores that `as_logits` read so say how probable the positive label is: probabilities, and real scores
     decided at 0, which are taken for logits."""
     return read_as == REAL.format(0) or not read_as.startswith((DECISIONS, REAL.partition("{")[0]))
+
+
+ALIKE = 0.8
+"""Share of the rows of the other labels that are decided as one label, too, where nearly all rows are decided alike."""
+
+
+def nearly_all_alike(decided: float, labelled: float) -> bool:
+    """Whether the share of rows that are decided as one label is far more than the share that has this label."""
+    return decided >= labelled + ALIKE * (1 - labelled)
 
 
 def usual_threshold(scores: np.ndarray) -> float:

@@ -67,7 +67,7 @@ class Chunks:
     def __iter__(self) -> Iterator[Any]:
         at = 0
         for part in self._parts():
-            size = part.num_rows if hasattr(part, "num_rows") else len(part)
+            size = len(part)
             if self._rows is None:
                 yield part
             else:
@@ -78,7 +78,7 @@ class Chunks:
 
     def __len__(self) -> int:
         if self._length is None:
-            self._length = sum(part.num_rows if hasattr(part, "num_rows") else len(part) for part in self)
+            self._length = sum(map(len, self))
         return self._length
 
     def take(self, rows: np.ndarray) -> Chunks:

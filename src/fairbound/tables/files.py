@@ -74,21 +74,11 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
         return frame.reset_index(drop=True)
     text = _read_text(path, encoding)
     separator, header = _sniff(path, text)
-    _check_names(path, header)
-    _warn_of_index(path, header)
+    _check_header(path, header)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
-            frame = pd.read_csv(
-                io.StringIO(text),
-                sep=separator,
-                skipinitialspace=True,
-                na_values=_MISSING_TOO,
-                index_col=False,
-                low_memory=False,
-                decimal=decimal or ".",
-                skiprows=_before_header(text),
-            )
+            frame = pd.read_csv(io.StringIO(text), **_as_read(text, separator, decimal))
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -165,23 +155,17 @@ def csv_parts(
             separator, header = _sniff(path, first)
     except UnicodeError as error:
         raise _undecoded(f"{path}: the header line", encoding, error) from None
-    _check_names(path, header)
-    _warn_of_index(path, header)
+    _check_header(path, header)
     reading = {
-        "sep": separator,
-        "skipinitialspace": True,
-        "na_values": _MISSING_TOO,
-        "index_col": False,
-        "low_memory": False,
+        **_as_read(first, separator, decimal),
+        "chunksize": rows,
         "encoding": encoding,
-        "decimal": decimal or ".",
-        "skiprows": _before_header(first),
         "compression": "gzip" if zipped else None,
         "usecols": None if columns is None else lambda name: str(name).strip() in columns,
     }
     settled: dict[str, frozenset[str]] = {}
     try:
-        with pd.read_csv(path, chunksize=rows, **reading) as reader:
+        with pd.read_csv(path, **reading) as reader:
             while True:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -197,7 +181,21 @@ def csv_parts(
         raise DataError(f"{path}: not a readable table: {error}.") from error
 
 
-def _warn_of_index(path: Path, header: Sequence[str]) -> None:
+def _as_read(text: str, separator: str, decimal: str | None) -> dict[str, Any]:
+    """What `pandas.read_csv` is told of every file. text: its first lines, or all."""
+    return {
+        "sep": separator, "decimal": decimal or ".", "na_values": _MISSING_TOO, "skiprows": _before_header(text),
+        "skipinitialspace": True, "index_col": False, "low_memory": False,
+    }  # fmt: skip
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    """Raises: DataError for names that repeat. Warns: DataWarning where the first column has none."""
+    repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
+        )
     if len(header) > 1 and header[0] in ("", INDEX):
         warnings.warn(
             f"{path}: the first column has no name, as the row numbers that pandas and R write; it is left out. Name it if it is a column "
@@ -258,14 +256,6 @@ def _check_plain(path: Path) -> None:
     """Raises: DataError for a pipe or a device, whose rows can be read once at most, or never."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise DataError(f"{path} is a pipe or a device, not a file. Write its rows to a file first.")
-
-
-def _check_names(path: Path, header: Sequence[str]) -> None:
-    repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
-        )
 
 
 def _read_text(path: Path, encoding: str | None) -> str:

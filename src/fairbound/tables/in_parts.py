@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import Feature
 from fairbound.tables.learning import check_options, infinite_error, learn_settled, settle
 from fairbound.tables.merging import Seen
-from fairbound.tables.numbers import NumberFeature, median_of, together
+from fairbound.tables.numbers import NumberFeature, median_of, slices, together
 from fairbound.tables.options import EncodeReport
 
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
@@ -84,7 +83,7 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
                 column = as_category(column)
             elif column.name in options.numeric:
                 column = as_number(column)
-            so_far.add(column)
+            so_far.merge(Seen.of(column))
     if not seen:
         raise DataError("the table has no rows. Check the filter or the file that made it.")
     first, *others = shards.gather(seen)
@@ -125,9 +124,10 @@ def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None
         at += len(spec.feature_names)
     gaps = [_gaps(out, learnt[i], at) for i, at in places]
     found: list[tuple[float, int]] = []  # the median of this table, and of how many numbers
-    for some in _groups(range(len(places)), max(1, MEDIAN_BYTES // max(1, 4 * len(out)))):
-        for k, values in zip(some, together([out[:, places[k][1]] for k in some]), strict=True):
-            known = np.delete(values, gaps[k]) if len(gaps[k]) else values
+    for some in slices(len(places), max(1, MEDIAN_BYTES // max(1, 4 * len(out)))):
+        columns = together([out[:, at] for _, at in places[some]])
+        for values, missing in zip(columns, gaps[some], strict=True):
+            known = np.delete(values, missing) if len(missing) else values
             found.append((median_of(known) if len(known) else 0.0, len(known)))
     if not shards.alone:
         parts = np.array(shards.gather(found)).reshape(shards.count, len(found), 2)
@@ -143,10 +143,6 @@ def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None
 def _gaps(out: np.ndarray, spec: Feature, at: int) -> np.ndarray:
     """The rows in which the number at column `at` of the features is missing, which the column after it marks."""
     return np.flatnonzero(out[:, at + 1]) if getattr(spec, "indicator", False) else np.zeros(0, dtype=np.int64)
-
-
-def _groups(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [items[at : at + size] for at in range(0, len(items), size)]
 
 
 def _merged(reports: Sequence[EncodeReport]) -> EncodeReport:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.tables.columns import CODED, Column
-from fairbound.tables.numbers import NumberFeature
+from fairbound.tables.numbers import NumberFeature, constant_number
 
 MOST_TEXTS = 1_000_000
 
@@ -60,10 +60,6 @@ class Seen:
             seen.square = float(np.square(values - seen.mean).sum())
         seen.low, seen.high = float(values.min()), float(values.max())
         return seen
-
-    def add(self, column: Column) -> None:
-        """Count the next part. Raises: as `merge`."""
-        self.merge(Seen.of(column))
 
     def merge(self, other: Seen) -> None:
         """Count the rows of `other` after these. Raises: DataError where they are of another kind,
@@ -117,10 +113,7 @@ class Seen:
         """
         known, gaps = self.rows - self.missing, self.missing > 0
         if self.low == self.high:
-            if not gaps:
-                return None, f"constant ({self.low:g})"
-            reason = f"constant ({self.low:g}) where known, only its missing indicator is kept"
-            return NumberFeature(self.name, str(self.kind), self.low, None, self.low, True), reason
+            return constant_number(self.name, str(self.kind), self.low, gaps)
         sd = math.sqrt(self.square / known)
         if not (math.isfinite(self.mean) and 0 < sd < math.inf):
             raise DataError(f"column {self.name!r} spans from {self.low:g} to {self.high:g}, too far. Rescale it.")

@@ -161,12 +161,17 @@ def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, 
     scaled = known if unit == 1.0 else known / unit
     mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
     if low == high or sd == 0.0:
-        if not gaps:
-            return None, f"constant ({low:g})"
-        reason = f"constant ({low:g}) where known, only its missing indicator is kept"
-        return NumberFeature(column.name, column.kind, low, None, low, True), reason
+        return constant_number(column.name, column.kind, low, gaps)
     median = float(np.median(scaled) * unit)
     return NumberFeature(column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots)), None
+
+
+def constant_number(name: str, kind: str, value: float, gaps: bool) -> tuple[NumberFeature | None, str]:
+    """The feature of a column whose known numbers are all `value`, where it has gaps to mark, and why it is dropped."""
+    if not gaps:
+        return None, f"constant ({value:g})"
+    reason = f"constant ({value:g}) where known, only its missing indicator is kept"
+    return NumberFeature(name, kind, value, None, value, True), reason
 
 
 def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:

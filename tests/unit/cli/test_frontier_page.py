@@ -12,7 +12,8 @@ import pytest
 from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
 from fairbound.cli.explored import certifiable, roc
-from fairbound.cli.frontier import _advice, _bend
+from fairbound.cli.frontier import _advice
+from fairbound.estimators.knee import bend
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -96,10 +97,10 @@ def errors(rows, *accuracies):
 
 def test_the_knee_is_farthest_above_the_line_between_the_ends():
     curve = [(0.0, 0.8, 0.01), (0.02, 0.85, 0.02), (0.1, 0.87, 0.1), (0.2, 0.88, None)]
-    points = [{"value": v, "accuracy": a, "bound": b} for v, a, b in curve]
+    points = [{"value": v, "cost": 1 - a, "bound": b} for v, a, b in curve]
     wrong = errors(2000, *(a for _, a, _ in curve))
-    assert _bend(points, "at most", wrong, None) == (1, False)
-    assert _bend(points[:1] + points[3:], "at most", wrong[[0, 3]], None).at is None
+    assert bend(points, "bound", "at most", wrong) == (1, False)
+    assert bend(points[:1] + points[3:], "bound", "at most", wrong[[0, 3]]).at is None
 
 
 def test_of_a_flat_curve_no_knee_is_said(folder):

@@ -18,7 +18,7 @@ import pytest
 import fairbound as fb
 import report_examples as examples
 from fairbound import report
-from fairbound.report import plots, render, schema, words
+from fairbound.report import figures, plots, render, schema, words
 from fairbound.report.frontier import frontier_chart
 from fairbound.report.schema import SchemaError, validate
 from fairbound.report.tables import model_metrics
@@ -306,12 +306,12 @@ def test_text_and_lines_have_the_contrast_wcag_asks_for(theme):
     for tone in ("--met", "--violated", "--insufficient", "--none"):
         assert contrast(tone, f"{tone}-soft") >= 4.5 and contrast("--ink", f"{tone}-soft") >= 7
         assert contrast("--accent", f"{tone}-soft") >= 4.5
-    assert all(contrast(f"--s{i}", "--card") >= 3 for i in range(1, plots.SERIES + 1))
+    assert all(contrast(f"--s{i}", "--card") >= 3 for i in range(1, figures.SERIES + 1))
     assert contrast("--bound", "--beyond") >= 4.5
 
 
 def test_series_differ_by_dash_and_not_by_colour_alone():
-    assert len(set(plots.DASHES)) == plots.SERIES
+    assert len(set(figures.DASHES)) == figures.SERIES
 
 
 def test_hostile_names_stay_text():

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fairbound.base.errors import OptionError
-from fairbound.report import study_figures, study_scores
+from fairbound.report import figures, study_figures, study_scores
 from fairbound.report.study_scene import printed, values_of
 from fairbound.studies.shown import FigureSpec
 
@@ -41,7 +41,6 @@ def runs():
 @pytest.mark.parametrize("data", [1, 2, 3])
 def test_every_name_of_a_legend_is_inside_the_figure(data):
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
-    from fairbound.report import plots
 
     curve = FigureSpec(key="f", kind="curve", title="T", x=("passes",), y=("loss",))
     spec = study(**asdict(curve))
@@ -52,8 +51,8 @@ def test_every_name_of_a_legend_is_inside_the_figure(data):
     made = {(f"d{d}", m): {0: [row, row | {"passes": 2.0}]} for d in range(data) for m in titles}
     spec["data"] = {f"d{d}": spec["data"]["one"] for d in range(data)}
     (drawing,) = study_figures.drawings(spec, {"item": "i", "data": list(spec["data"]), "key": "i"}, [], made)
-    with plots.settings(plots.INKS, "none"):
-        figure = study_figures._figure(drawing, plots.INKS)
+    with figures.settings(figures.INKS, "none"):
+        figure = figures._figure(drawing, figures.INKS)
         figure.draw_without_rendering()
     for text in figure.legends[0].get_texts():
         box = text.get_window_extent()
@@ -84,7 +83,7 @@ def drawn(spec, data):
 )
 def test_each_kind_is_drawn_and_says_what_it_shows(spec, words):
     (figure,) = drawn(spec, ["one", "two"] if spec["figures"][0]["kind"] == "bars" else ["one"])
-    markup = study_figures.inline(figure, "u")
+    markup = figures.inline(figure, "u")
     assert all(f">{word}<" in markup for word in words) and figure.name == "i-x-f"
 
 

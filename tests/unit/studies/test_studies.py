@@ -790,7 +790,7 @@ def drawn_lines(tiny, block, key):
     """(x, y) of every line of a figure, panel by panel."""
     from matplotlib.figure import Figure
 
-    from fairbound.report import plots
+    from fairbound.report.figures import INKS
     from fairbound.report.study_figures import drawings
     from fairbound.report.study_page import rows_of as rows_shown
 
@@ -803,7 +803,7 @@ def drawn_lines(tiny, block, key):
         d for d in drawings(read["study"], shown, rows_shown(read["results"], shown), runs) if d.name.endswith(key)
     )
     figure = Figure()
-    drawing.paint(figure, plots.INKS)
+    drawing.paint(figure, INKS)
     return [[line.get_data() for line in ax.get_lines()] for ax in figure.axes]
 
 
