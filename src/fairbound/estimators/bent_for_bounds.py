@@ -55,11 +55,12 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     largest = np.bincount(rows.codes, rows.weight).max() / (len(rows) if rows.weight is None else rows.weight.sum())
     seen = looked_at(len(rows), len(estimator.x_))
     large = len(rows) * (1 + KNOTS) * len(estimator.x_) > CELLS
-    if seen is None or large or largest >= MOST:
+    gain = facts["accuracy"] - largest
+    if seen is None or large or largest >= MOST or gain >= LEFT * (1 - largest):  # whatever is possible without bounds
         return False
     _, scores = regression(np.asarray(estimator.encode(X)[0])[seen], rows.codes[seen])
     unbound = np.mean((scores > 0) == rows.codes[seen])
-    return bool(facts["accuracy"] - largest < LEFT * (unbound - largest))
+    return bool(gain < LEFT * (unbound - largest))
 
 
 def with_bends(estimator: Any, X: Any, rows: LabelledRows) -> Any:
