@@ -28,8 +28,8 @@ from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 from fairbound.tables.naming import column_names
 
-MOST_BENT = 200_000
-"""Rows of a table up to which numbers bend by default."""
+MOST_BENT = 1_000_000
+"""Rows of a table up to which numbers bend and jump by default."""
 
 
 def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:

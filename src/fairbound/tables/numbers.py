@@ -176,8 +176,11 @@ def constant_number(name: str, kind: str, value: float, gaps: bool) -> tuple[Num
 
 def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:
     """At most `most` of the values (n,), at equal steps of rank, all strictly between the least and the largest."""
-    at = np.unique(np.quantile(values, np.linspace(0, 1, most + 2)[1:-1], method="lower")) if most else values[:0]
-    return tuple(float(knot) for knot in at if values.min() < knot < values.max())
+    low, high = values.min(), values.max()
+    if not most or not ((values > low) & (values < high)).any():
+        return ()
+    at = np.unique(np.quantile(values, np.linspace(0, 1, most + 2)[1:-1], method="lower"))
+    return tuple(float(knot) for knot in at if low < knot < high)
 
 
 def learn_numbers(columns: Sequence[Column], knots: int = 0) -> dict[str, NumberFeature]:
