@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataWarning, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
@@ -19,8 +21,8 @@ from fairbound.optim.batch import Batch, refuse_rows, without_number
 from fairbound.optim.means import RunningMeans, cell_weights
 from fairbound.optim.multipliers import raised, shrunk
 from fairbound.optim.spread import standard_errors
-from fairbound.optim.state import MEASURED, SAME_SIDE, DualReport, Nearly, by_name
-from fairbound.rows.groups import Groups
+from fairbound.optim.state import MEASURED, PASS_LOGITS, SAME_SIDE, DualReport, Nearly, by_name, said_alike
+from fairbound.rows.groups import MISSING, Groups
 from fairbound.rows.occurring import Occurring
 
 NEARLY = 0.95  # share of rows decided one way that is nearly all
@@ -31,23 +33,40 @@ PASSED = 64  # updates whose estimates are looked at together
 
 def exact_means(
     running: RunningMeans, batches: Iterable[Sequence[Any]], read: Callable[..., Batch], world: int, place: torch.device
-) -> tuple[np.ndarray, np.ndarray]:
-    """(K, S) means and (K,) rows of cells over all rows of batches; the statistics of `running`, which stays as it is.
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """(K, S) means and (K,) rows of cells over all rows of batches; the statistics of `running`, which stays as it is;
+    and the least and the largest score of this process.
 
     batches: of (scores, targets, group, weight), the last two perhaps left out. read: these -> a batch. world:
     processes whose rows are put together, on the device `place`. Raises: NonFiniteError where a score or loss is NaN or infinite.
     """
     found = RunningMeans(running.plan, running.statistics[:1], running.loss, math.inf, running.keys)
+    low, high = math.inf, -math.inf
     with torch.no_grad():
         for number, given in enumerate(batches):
             batch = read(*_parts(given, number + 1))
             bad = without_number(torch.tensor(math.nan), batch, running.loss)  # of none is the loss known
             if bad is not None:
                 refuse_rows(bad, batch, running.plan, running.keys, number + 1, MEASURED)
+            low, high = min(low, float(batch.scores.min())), max(high, float(batch.scores.max()))
             found.add(batch, number)
             found.shorten(1)
         found.update(world, place)
-    return found.state["mean"], found.state["rows"]
+    return found.state["mean"], found.state["rows"], (low, high)
+
+
+def warn_of_measured(
+    plan: Plan, means: np.ndarray, rows: np.ndarray, classes: Sequence[Any], span: tuple[float, float] | None
+) -> None:
+    """Warns: DataWarning where what `exact_means` found is of probabilities, or of rows decided alike.
+    classes: as of `_decided_alike`; span: of scores that must be logits, None of others."""
+    alike, said = _decided_alike(plan, means[:, 0], rows, classes), ""
+    if span is not None and span[0] >= 0 and 0 < span[1] <= 1:
+        said = f"all scores lie in [0, 1].{PASS_LOGITS}"
+    elif alike:
+        said = said_alike(alike, "measured")
+    if said:
+        warnings.warn(said, DataWarning, stacklevel=users_line())
 
 
 def _parts(batch: Any, number: int) -> list[Any]:
@@ -236,5 +255,6 @@ def report_of(
         rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
         processes=state["processes"],
         alike=alike,
+        missing=int(trained.counts[(trained.codes == MISSING).any(1)].sum()),
         nearly=_nearly_alike(plan, latest[:, 0], weight, trained) if alike is None and bool(y.any()) else None,
     )

@@ -19,6 +19,7 @@ from fairbound.rows.groups import label_text
 
 FORMAT = 3
 SIGNED = ("g", "mean", "trail", "window", "smallest")
+PASS_LOGITS = " If the scores are probabilities, pass the logits that go into them."
 SAME_SIDE = "on the same side of every threshold"
 CAPPED = ("multipliers", "w")
 
@@ -62,7 +63,7 @@ class DualReport:
     processes: how many processes the last update joined. alike: "positive", "negative" or "class ..." where all rows
         seen lately are decided so, and "on the same side ..." where all predicted numbers are so of every threshold
         of prediction_parity: that meets bounds on rates whatever the model is. nearly: the same of nearly all rows, where
-        a multiplier is above 0 and far fewer rows have that label; None else.
+        a multiplier is above 0 and far fewer rows have that label; None else. missing: training rows that are in no group.
     """
 
     steps: int
@@ -83,6 +84,7 @@ class DualReport:
     processes: int
     alike: str | None = None
     nearly: Nearly | None = None
+    missing: int = 0
 
     def unsure(self, text: str) -> float:
         """How far the estimate of a bound may be from what the model does now: its standard error and its drift."""
@@ -113,15 +115,7 @@ class DualReport:
                 f"estimates rest on the latest rows of each group: {shortlist([f'{n:,} of {name}' for name, n in fewest])}."
             )
         if self.alike:
-            hint = (
-                " If the scores are probabilities, pass the logits that go into them."
-                if self.alike == "positive"
-                else ""
-            )
-            lines.append(
-                f"every row seen lately is {'predicted' if self.alike == SAME_SIDE else 'decided'} {self.alike}, so its rates say nothing "
-                f"of the groups.{hint}"
-            )
+            lines.append(said_alike(self.alike, "seen lately"))
         if self.nearly:
             decided, share, labelled = self.nearly
             lines.append(
@@ -141,12 +135,21 @@ class DualReport:
             )
         if self.unmeasured:
             lines.append(f"no row yet of {shortlist(self.unmeasured)}: bounds on them are not active.")
+        if self.missing:
+            lines.append(f"{self.missing:,} training rows are in no group, and no bound speaks of them.")
         lacking = [f"{name} ({n})" for name, n in self.lacking.items()]
         if lacking:
             lines.append(f"batches without a row of a group: {shortlist(lacking)}.")
         if self.skipped:
             lines.append(f"{self.skipped} batches skipped for NaN or infinite scores or losses.")
         return "\n".join(lines)
+
+
+def said_alike(alike: str, which: str) -> str:
+    """That all rows are decided alike, as in `DualReport`. which: rows, in a word or two."""
+    how = "predicted" if alike == SAME_SIDE else "decided"
+    hint = PASS_LOGITS if alike == "positive" else ""
+    return f"every row {which} is {how} {alike}, so its rates say nothing of the groups.{hint}"
 
 
 def _where(text: str, value: float, off: float, bound: float, best: float) -> str:
@@ -262,6 +265,10 @@ def check_options(dual_every: object, nonfinite: str, distributed: bool, memory:
 TRAINED = (
     "Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
     "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
+)
+PADDED = (
+    "These rows weigh 0, but a gradient that passes a NaN is NaN whatever the row weighs: leave them out before the model "
+    "sees them, or give it finite inputs for them."
 )
 MEASURED = (
     "measure leaves no row out, whatever `nonfinite` is. Look for NaN or huge values in these rows and in the weights "
