@@ -47,9 +47,9 @@ from fairbound.optim.batch import (
     without_number,
 )
 from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
-from fairbound.optim.estimates import Best, exact_means, in_one_line, named_values, report_of, warn_of_measured
-from fairbound.optim.means import RunningMeans, averages, cell_weights, compared, processes
-from fairbound.optim.multipliers import moved, rooms, shrunk
+from fairbound.optim.estimates import LATELY, Best, exact_means, in_one_line, named_values, report_of, warn_of_measured
+from fairbound.optim.means import LEAST, RunningMeans, averages, cell_weights, compared, of_rates, processes
+from fairbound.optim.multipliers import NOISE, moved, rooms, shrunk
 from fairbound.optim.numbers import keys_of, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
@@ -174,7 +174,8 @@ class Dual:
         self._scale = dual_scale(self.plan, self._kinds)
         self._of_losses = averages(self.plan, [kind is self._loss for kind in self._kinds])
         self._state = fresh_state(self.plan.m, len(notions))
-        self._best = Best(self.plan, self._contrasts)
+        self._rates = of_rates(self.plan)
+        self._best = Best(self.plan, self._contrasts, LATELY * self.memory)
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
         self._watch = Watch(2 * self.config.dual_every)
@@ -348,11 +349,18 @@ class Dual:
         fresh = None if np.count_nonzero(rows) == len(rows) else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
         room = rooms(self._contrasts, memo, self._of_losses, self._means.state, s["multipliers"])
-        part = (self._means.state["total_rows"] - before) / self.memory
-        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, part)
+        since = self._means.state["total_rows"] - before
+        part = since / self.memory
+        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, part, self._noise())
         s["weighed"], s["processes"] = s["k"], world
-        self._best.note(s, self._means.state)
+        self._best.note(s, self._means.state, since)
         self._weigh(memo)
+
+    def _noise(self) -> np.ndarray:
+        """(m,) by how much a contrast of rates may be off, at most: twice the standard error of the difference of two
+        rates of 1/2. Infinite for others."""
+        weight = np.append(np.where(self._rates, self._means.state["weight"], 0.0), np.inf)
+        return NOISE * np.sqrt(0.5 / np.maximum(weight[self.plan.cells_of].min(-1), LEAST))
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""

@@ -28,6 +28,7 @@ from fairbound.rows.occurring import Occurring
 NEARLY = 0.95  # share of rows decided one way that is nearly all
 ALIKE = 0.8  # share of the rows of the other label that are decided that way too
 MIXED = 0.125  # least share of the rows of the other label: models of rarer ones decide so without a bound
+LATELY = 8  # times `memory`: about as long as a swing takes
 PASSED = 64  # updates whose estimates are looked at together
 
 
@@ -124,26 +125,29 @@ def better(bound: Bound, one: float, other: float) -> float:
 
 
 class Best:
-    """The best of each bound's estimates at updates, worked out for many updates at once, as only reports need it.
-    passed: means (K, S) and rows (K,) of those not looked at yet."""
+    """The best of each bound's estimates at updates, and the range of those lately, towards the present one of which its
+    ends fade to 1/e over so many `rows`; worked out for many updates at once, as only reports need it.
+    passed: means (K, S), rows (K,) and all rows since the update before, of those not looked at yet."""
 
-    def __init__(self, plan: Plan, contrasts: PlanContrasts):
-        self.plan, self.contrasts = plan, contrasts
-        self.passed: list[tuple[np.ndarray, np.ndarray]] = []
+    def __init__(self, plan: Plan, contrasts: PlanContrasts, rows: float):
+        self.plan, self.contrasts, self.rows = plan, contrasts, rows
+        self.passed: list[tuple[np.ndarray, np.ndarray, int]] = []
 
-    def note(self, state: dict[str, Any], means: dict[str, Any]) -> None:
-        """An update of a Dual with this state, from these running means."""
-        self.passed.append((means["mean"], means["rows"]))
+    def note(self, state: dict[str, Any], means: dict[str, Any], since: int) -> None:
+        """An update of a Dual with this state, from these running means, so many rows after the one before."""
+        self.passed.append((means["mean"], means["rows"], since))
         if len(self.passed) == PASSED:
             self.settled(state)
 
     def settled(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state, with `smallest` brought up to date."""
-        best = state["smallest"].tolist()
-        for means in self.passed:
+        """The state, with `smallest`, `low` and `high` brought up to date."""
+        best, low, high = state["smallest"].tolist(), state["low"], state["high"]
+        for *means, since in self.passed:
             now = stated_values(self.plan, self.contrasts, *means)
             best = [better(*each) for each in zip(self.plan.notions, best, now, strict=True)]
-        state["smallest"] = np.array(best)
+            at, kept = np.array(now), math.exp(-since / self.rows)
+            low, high = np.fmin(at, at + kept * (low - at)), np.fmax(at, at + kept * (high - at))
+        state |= {"smallest": np.array(best), "low": low, "high": high}
         self.passed.clear()
         return state
 
@@ -223,13 +227,15 @@ def report_of(
     multiplier exceeds; of_losses: (K + 1,) cells that average the loss; classes: as of
     `_decided_alike`; trained: as of `_nearly_alike`."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
-    compared = plan.used_cells().tolist()
+    compared, found = plan.used_cells().tolist(), np.array(list(values.values()))
     lacked, (latest, seen, weight, _) = means.lacked().tolist(), means.latest()
     rows, smallest = seen.tolist(), (per_bound * state["smallest"]).tolist()
     contrasts, (mean, _, rest, trail) = PlanContrasts(plan), means.latest(state["processes"])
     errors = per_bound * np.array(standard_errors(plan, contrasts, mean, rest))
     now, before = (np.array(stated_values(plan, contrasts, q, rest)) for q in (mean, trail[:, None]))
     drifts = per_bound * (now - before)
+    turns = state["turns"]
+    ends = np.stack([np.fmin(per_bound * state["low"], found), np.fmax(per_bound * state["high"], found)])
     memo = contrasts.values(torch.from_numpy(means.moving()))[1]
     by_cell = cell_weights(contrasts, state["w"], means.state, max(state["weighed"], 1), memo)[1]
     below = raised(by_cell, of_losses) * shrunk(by_cell, of_losses, means.state)
@@ -242,6 +248,7 @@ def report_of(
         values=values,
         standard_errors=dict(zip(values, errors.tolist(), strict=True)),
         drifts=dict(zip(values, drifts.tolist(), strict=True)),
+        ranges={text: tuple(ends[:, j].tolist()) for j, text in enumerate(values) if turns[plan.rows_of(j)].max() > 1},
         bounds={b.text: float(b.stated) for b in stated},
         smallest={
             b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
