@@ -7,7 +7,7 @@
 Every batch adds to running means q of the cells (a group, or a group's positives) that the bounds compare, and every
 `dual_every` steps moves the multipliers: with g = A q - bounds,   y <- [y + eta g]_+,   w = [y + rho g]_+,
 both g times `dual_scale` (1 for rates by a sigmoid, 1/4 for the logistic loss). Differences of mean losses are moved
-faster and with a guard: see `multipliers`.
+faster and with a guard, rates that swing from one side of their bound to the other with less: see `multipliers`.
 Between updates w is fixed, so that the gradient of f + w . g is that of a weighted mean over rows,
     1/B sum_i ( l_i + sum_j v[cell_ij] phi_j(s_i) ),    v = A'w / (share of all rows seen so far that lie in the cell),
 whose cost does not depend on the number of bounds. It is linear in rows: micro-batches add up to one big batch, and a
