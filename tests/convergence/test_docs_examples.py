@@ -6,6 +6,7 @@ import re
 import shlex
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,13 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
                     assert command[0] == "fairbound", command
                     assert main(command[1:]) in (0, 1, 3), command
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_loop_of_the_page_ends_within_its_bound_whatever_the_seed(seed, capsys):
+    names: dict[str, Any] = {}
+    text = blocks("pytorch.md")[0][1].replace("manual_seed(0)", f"manual_seed({seed})")
+    exec(compile(text, "pytorch.md", "exec"), names)
+    rows = names["model"](names["features"]), names["targets"], names["group"]
+    (value,) = names["dual"].measure([rows]).values()
+    assert f"manual_seed({seed})" in text and value <= 0.05

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fairbound.base.errors import CheckpointError, OptionError
+from fairbound.fairness.formulate import formulate
 from fairbound.methods import METHODS, algorithm
 from fairbound.problems.problem import Evaluation
 from fairbound.solver.solve import solve
@@ -171,3 +172,11 @@ def test_a_problem_that_is_wrong_for_stacks_alone_is_caught(own, verb, broken, w
     check_gradient(Broken, seeds=(0,))
     with pytest.raises(AssertionError, match=words):
         check_gradient(Broken)
+
+
+def test_a_problem_that_says_no_optimum_cannot_be_checked_for_one():
+    asked = {"steps": 10, "violation": 0.1, "last_step": 0.1}
+    rows = torch.randn(20, 2), torch.arange(20) % 2, torch.arange(20) // 2 % 2
+    problem = formulate(torch.nn.Linear(2, 1), "logistic", rows, constraint="loss_gap <= 0.1")
+    with pytest.raises(OptionError, match=r"FairProblem says no optimum.*leave optimum= out"):
+        conformance(algorithm("sgd"), problem, checks=(), optimum=asked)

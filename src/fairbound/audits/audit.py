@@ -36,7 +36,7 @@ from fairbound.rows.groups import Groups, doubtful_groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
-from fairbound.rows.scores import as_logits, refuse_decisions, tell_probabilities
+from fairbound.rows.scores import as_logits, refuse_decisions, tell_probabilities, usual_threshold
 
 FEW_ROWS = 10
 """Rows of a group whose value decides a bound; fewer give a warning."""
@@ -289,6 +289,11 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     if not tell_probabilities(words):
         claim_no_probability(found)
     found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
+    if given.threshold == 0 and not np.isin(s, (0, 1)).all() and usual_threshold(s) == 0.5:
+        rows = "every row" if s.min() > 0 else "every row above 0"
+        found["warnings"].append(
+            f"All scores lie in [0, 1], so threshold=0 selects {rows}; did you mean threshold=0.5?"
+        )
     return {"data": facts_of_data(groups, data), "notes": said, **found}
 
 

@@ -110,7 +110,9 @@ def auto_decay(problem: FairProblem) -> float:
     dense = features[taken].cpu().double().numpy()
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         dense = np.linalg.qr(dense.T)[1].T
+    weights = dense.shape[1]
     A = np.column_stack([dense, np.ones(len(taken))]) if model.bias else dense
+    del dense
     mass = problem.weight_of_rows().cpu().double().numpy()[taken]
     mass = mass / mass.mean()
     targets = problem.targets.cpu().double().numpy()[taken]
@@ -121,7 +123,7 @@ def auto_decay(problem: FairProblem) -> float:
     Qs: list[np.ndarray | None] = [None] * len(labels)
 
     def loss_with(many: float) -> float:
-        penalty = np.where(np.arange(A.shape[1]) < dense.shape[1], many, 0.0)
+        penalty = np.where(np.arange(A.shape[1]) < weights, many, 0.0)
         loss = 0.0
         for k, y in enumerate(labels):
             xs[k] = fitted(A, y, mass, penalty, xs[k], Qs[k])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -74,9 +76,19 @@ def refuse_probabilities(scores: Tensor) -> None:
     while node is not None and node.name().rstrip("0123456789") in _VIEWS:
         node = node.next_functions[0][0] if node.next_functions else None
     if node is not None and node.name().rstrip("0123456789") in ("SigmoidBackward", "SoftmaxBackward"):
+        several = scores.dim() == 2 and scores.shape[1] > 1
+        why = "The loss takes the softmax itself." if several else "A rate counts scores above 0 as positive."
         raise OptionError(
-            "the scores are probabilities, made by a sigmoid or a softmax; pass the logits that go into it. A rate counts scores "
-            "above 0 as positive."
+            f"the scores are probabilities, made by a sigmoid or a softmax; pass the logits that go into it. {why}"
+        )
+
+
+def refuse_loss_of_probabilities(loss: Any) -> None:
+    """Raises: OptionError where a loss of torch takes probabilities."""
+    if isinstance(loss, nn.BCELoss) or loss is nn.functional.binary_cross_entropy:
+        raise OptionError(
+            "BCELoss takes probabilities, and a rate counts scores above 0 as positive. Leave loss= out and pass logits: "
+            "the default is BCEWithLogitsLoss."
         )
 
 

@@ -109,6 +109,7 @@ class Keys:
         rows, labels = s.shape[0], on_device(s.device, targets, "targets must be numbers, one for each row of scores.")
         labels = labels if labels.dim() == 1 else labels.reshape(-1)
         w = None if weight is None else self._weight(weight, s)
+        s = s if w is None else without_padding(s, w)
         if soft and labels.is_floating_point():
             return self._soft(s, labels, self._codes(group, s), w)
         if labels.is_complex():
@@ -229,6 +230,14 @@ class Keys:
         value = float(y[row])
         hint = how_to_pass([value], self.classes, SOFT)
         raise DataError(f"targets must be {known}, got {value:g} in row {row} of the batch.{hint}")
+
+
+def without_padding(s: Tensor, w: Tensor) -> Tensor:
+    """The scores (B,) or (B, k), those of weight 0 as 0, where nothing is differentiated: a gradient that passes a NaN
+    is NaN, whatever the row weighs."""
+    if torch.is_grad_enabled() and s.requires_grad:
+        return s
+    return s.masked_fill((w == 0) if s.dim() == 1 else (w == 0).unsqueeze(1), 0.0)
 
 
 def on_device(device: torch.device, value: Any, needed: str) -> Tensor:

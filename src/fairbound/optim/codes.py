@@ -13,30 +13,34 @@ from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import MISSING, Groups, columns_of, has_names, is_number
+from fairbound.rows.occurring import Occurring
 from fairbound.rows.reading import column_values, factorised, is_missing
+
+EXPECTED = 20  # rows of a cell, of which none comes by chance once in e^20 times
 
 
 def encoded(known: Groups, sensitive_features: Any, numbered: bool) -> np.ndarray:
     """(n, A) codes of new rows, MISSING where a group is missing or not known.
 
-    numbered: whether names were given for codes. Columns without a name then stand in the order of the attributes, and
-    whole numbers are codes already, unless a name of the attribute is a number too.
+    As many columns as there are attributes, without names, stand in their order. numbered: whether names were given for
+    codes; whole numbers are then codes already, unless a name of the attribute is a number too.
     Raises: DataError where no row has a known group of some attribute though they have values, or a code has no name.
     """
     columns = sensitive_features
-    if numbered and not isinstance(columns, Groups):
-        columns = columns_of(columns)
-        if len(columns) == len(known.attributes) and (len(columns) == 1 or not has_names(sensitive_features)):
-            columns = dict(zip(known.attributes, columns.values(), strict=True))
-        columns = {name: _labelled(name, v, known.names.get(name, ())) for name, v in columns.items()}
-    found, unseen = known.encode(columns)
-    for attribute, labels, codes in found.by_attribute:
+    if not isinstance(columns, Groups):
+        found = columns_of(columns)
+        if len(found) == len(known.attributes) and (len(found) == 1 or not has_names(columns)):
+            columns = dict(zip(known.attributes, found.values(), strict=True))
+        if numbered:
+            columns = {name: _labelled(name, v, known.names.get(name, ())) for name, v in columns_of(columns).items()}
+    made, unseen = known.encode(columns)
+    for attribute, labels, codes in made.by_attribute:
         if unseen[attribute] and (codes == MISSING).all():
             raise DataError(
                 f"no row has a group of {attribute!r} that is known here: {shortlist(labels)}. "
                 "Spell them so, or pass -1 to loss(...) for rows that shall be in no group."
             )
-    return found.codes
+    return made.codes
 
 
 def _labelled(attribute: str, column: Any, labels: tuple[str, ...]) -> Any:
@@ -58,6 +62,20 @@ def _whole(value: Any) -> int | None:
     """A whole number, None for other values."""
     number = isinstance(value, int | np.integer | np.bool_) or (isinstance(value, float) and value.is_integer())
     return int(value) if number else None
+
+
+def warn_of_rows_to_come(plan: Plan, means: Mapping[str, Any], steps: int, trained: Occurring) -> None:
+    """Warns: DataWarning where some cells have no row yet, of which 20 or more were to be expected; as
+    `warn_of_no_rows`. trained: how often the training rows have each cell, once each of a stream."""
+    expected = plan.counts(trained.codes, trained.targets, trained.counts) * means["total_rows"] / trained.rows
+    absent = [int(c) for c in plan.used_cells() if not means["rows"][c] and expected[c] >= EXPECTED]
+    if absent and means["rows"].any():
+        warnings.warn(
+            f"no row of {shortlist([plan.cell_names[c] for c in absent])} has come in the first {steps} steps: bounds on them are "
+            "not active yet. Where rows of them should have come, look at the codes.",
+            DataWarning,
+            stacklevel=users_line(),
+        )
 
 
 def warn_of_no_rows(plan: Plan, means: Mapping[str, Any], steps: int) -> None:

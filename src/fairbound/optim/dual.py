@@ -7,7 +7,7 @@
 Every batch adds to running means q of the cells (a group, or a group's positives) that the bounds compare, and every
 `dual_every` steps moves the multipliers: with g = A q - bounds,   y <- [y + eta g]_+,   w = [y + rho g]_+,
 both g times `dual_scale` (1 for rates by a sigmoid, 1/4 for the logistic loss). Differences of mean losses are moved
-faster and with a guard: see `multipliers`.
+faster and with a guard, rates that swing from one side of their bound to the other with less: see `multipliers`.
 Between updates w is fixed, so that the gradient of f + w . g is that of a weighted mean over rows,
     1/B sum_i ( l_i + sum_j v[cell_ij] phi_j(s_i) ),    v = A'w / (share of all rows seen so far that lie in the cell),
 whose cost does not depend on the number of bounds. It is linear in rows: micro-batches add up to one big batch, and a
@@ -34,7 +34,7 @@ from fairbound.fairness.contrasts import Memo, PlanContrasts, dual_scale, seen_c
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
-from fairbound.fairness.trial import refuse_probabilities, takes_logits
+from fairbound.fairness.trial import refuse_loss_of_probabilities, refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
 from fairbound.optim.batch import (
     Batch,
@@ -46,15 +46,24 @@ from fairbound.optim.batch import (
     refuse_rows,
     without_number,
 )
-from fairbound.optim.codes import encoded, warn_of_no_rows
-from fairbound.optim.estimates import Best, exact_means, in_one_line, named_values, report_of
-from fairbound.optim.means import RunningMeans, averages, cell_weights, compared, processes
-from fairbound.optim.multipliers import moved, rooms, shrunk
+from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
+from fairbound.optim.estimates import LATELY, Best, exact_means, in_one_line, named_values, report_of, warn_of_measured
+from fairbound.optim.means import LEAST, RunningMeans, averages, cell_weights, compared, of_rates, processes
+from fairbound.optim.multipliers import NOISE, moved, rooms, shrunk
 from fairbound.optim.numbers import keys_of, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows, warn_of_few_rows
-from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, identity
+from fairbound.optim.state import (
+    PADDED,
+    TRAINED,
+    DualReport,
+    as_tensors,
+    check_options,
+    checked_state,
+    fresh_state,
+    identity,
+)
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups
 
@@ -155,6 +164,8 @@ class Dual:
         self._kinds = [f.trained(self._loss) for f in self.plan.functions]
         true = [f.exact(self._loss) for f in self.plan.functions]
         self._of_logits = takes_logits(self._loss, self.plan)
+        if self._of_logits:
+            refuse_loss_of_probabilities(loss)
         self._keys = keys_of(self.plan, self.groups, len(self.classes), outputs, units)
         self._per_bound = 1.0 if units is None else units.per_bound(notions)
         statistics = [true, self._kinds] if dual_values == "surrogate" and self._kinds != true else [true]
@@ -163,7 +174,8 @@ class Dual:
         self._scale = dual_scale(self.plan, self._kinds)
         self._of_losses = averages(self.plan, [kind is self._loss for kind in self._kinds])
         self._state = fresh_state(self.plan.m, len(notions))
-        self._best = Best(self.plan, self._contrasts)
+        self._rates = of_rates(self.plan)
+        self._best = Best(self.plan, self._contrasts, LATELY * self.memory)
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
         self._watch = Watch(2 * self.config.dual_every)
@@ -200,8 +212,9 @@ class Dual:
         return torch.tensor(self._state["w"])
 
     def encode(self, sensitive_features: Any) -> Tensor:
-        """(n, A) int64 codes of new rows for `loss`; a group not known here, or missing, is -1. With `group_names`
-        integers are codes already, unless a name is a number too. Raises: DataError where no row's group is known."""
+        """(n, A) int64 codes of new rows for `loss`; a group not known here, or missing, is -1. Columns without names
+        stand in the order of the attributes. With `group_names` integers are codes already, unless a name is a number
+        too. Raises: DataError where no row's group is known."""
         return torch.as_tensor(encoded(self.groups, sensitive_features, self._given["group_names"] is not None))
 
     def values(self) -> dict[str, float]:
@@ -222,9 +235,11 @@ class Dual:
         batches: of (scores, targets), (scores, targets, group) or (scores, targets, group, weight), as in `loss`; taken
             one after the other, without gradients. With several processes their rows are put together.
         Returns: NaN where no row tells a value. Raises: as `loss`; NonFiniteError also where `nonfinite` is "skip".
+            Warns: DataWarning where all scores lie in [0, 1], as probabilities do, or all rows are decided alike.
         """
         world = processes(self.distributed)
-        mean, rows = exact_means(self._means, batches, partial(self._read, careful=True), world, self._place[0])
+        mean, rows, span = exact_means(self._means, batches, partial(self._read, careful=True), world, self._place[0])
+        warn_of_measured(self.plan, mean, rows, self.classes, span if self._of_logits else None)
         return named_values(self.plan, self.stated, self._contrasts, self._per_bound, mean, rows)
 
     def report(self) -> DualReport:
@@ -285,20 +300,21 @@ class Dual:
         s["k"] += 1
         n = s["k"] - s["weighed"]
         if n >= self.config.dual_every and (n >= MOST_STEPS or self._means.since >= self._enough):
-            first = not s["weighed"]
+            first, before = not s["weighed"], self._means.state["total_rows"]
             self._update(world)
             if first:
                 warn_of_no_rows(self.plan, self._means.state, s["k"])
+            if before < self.memory <= self._means.state["total_rows"]:
+                warn_of_rows_to_come(self.plan, self._means.state, s["k"], self._given["groups"])
         else:
             self._means.shorten(world)
 
     def _read(self, scores: Tensor, targets: Any, group: Any, weight: Any, careful: bool | None = None) -> Batch:
         """The batch, checked. careful: as of `Keys.read`; None: until the multipliers first move."""
         self._follow(scores)
-        if careful is None:
-            careful = self._state["k"] < self.config.dual_every
-            if careful and self._of_logits:
-                refuse_probabilities(scores)
+        careful = self._state["k"] < self.config.dual_every if careful is None else careful
+        if careful and self._of_logits:
+            refuse_probabilities(scores)
         return self._keys.read(scores, targets, group, weight, self.soft_targets, careful)
 
     def _follow(self, s: Tensor) -> None:
@@ -315,7 +331,8 @@ class Dual:
         state["calls"] += observe
         bad = without_number(value, batch, self._loss)
         if bad is not None and self.nonfinite != "skip":
-            refuse_rows(bad, batch, self.plan, self._keys, state["calls"])
+            padded = batch.weight is not None and not bool(batch.weight[bad].any())
+            refuse_rows(bad, batch, self.plan, self._keys, state["calls"], PADDED if padded else TRAINED)
         state["skipped"] += bad is not None
         return bad is None
 
@@ -332,11 +349,18 @@ class Dual:
         fresh = None if np.count_nonzero(rows) == len(rows) else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
         room = rooms(self._contrasts, memo, self._of_losses, self._means.state, s["multipliers"])
-        part = (self._means.state["total_rows"] - before) / self.memory
-        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, part)
+        since = self._means.state["total_rows"] - before
+        part = since / self.memory
+        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, part, self._noise())
         s["weighed"], s["processes"] = s["k"], world
-        self._best.note(s, self._means.state)
+        self._best.note(s, self._means.state, since)
         self._weigh(memo)
+
+    def _noise(self) -> np.ndarray:
+        """(m,) by how much a contrast of rates may be off, at most: twice the standard error of the difference of two
+        rates of 1/2. Infinite for others."""
+        weight = np.append(np.where(self._rates, self._means.state["weight"], 0.0), np.inf)
+        return NOISE * np.sqrt(0.5 / np.maximum(weight[self.plan.cells_of].min(-1), LEAST))
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""

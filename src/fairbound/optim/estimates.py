@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataWarning, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
@@ -19,35 +21,53 @@ from fairbound.optim.batch import Batch, refuse_rows, without_number
 from fairbound.optim.means import RunningMeans, cell_weights
 from fairbound.optim.multipliers import raised, shrunk
 from fairbound.optim.spread import standard_errors
-from fairbound.optim.state import MEASURED, SAME_SIDE, DualReport, Nearly, by_name
-from fairbound.rows.groups import Groups
+from fairbound.optim.state import MEASURED, PASS_LOGITS, SAME_SIDE, DualReport, Nearly, by_name, said_alike
+from fairbound.rows.groups import MISSING, Groups
 from fairbound.rows.occurring import Occurring
 from fairbound.rows.scores import nearly_all_alike
 
 NEARLY = 0.95  # share of rows decided one way that is nearly all
 MIXED = 0.125  # least share of the rows of the other label: models of rarer ones decide so without a bound
+LATELY = 8  # times `memory`: about as long as a swing takes
 PASSED = 64  # updates whose estimates are looked at together
 
 
 def exact_means(
     running: RunningMeans, batches: Iterable[Sequence[Any]], read: Callable[..., Batch], world: int, place: torch.device
-) -> tuple[np.ndarray, np.ndarray]:
-    """(K, S) means and (K,) rows of cells over all rows of batches; the statistics of `running`, which stays as it is.
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """(K, S) means and (K,) rows of cells over all rows of batches; the statistics of `running`, which stays as it is;
+    and the least and the largest score of this process.
 
     batches: of (scores, targets, group, weight), the last two perhaps left out. read: these -> a batch. world:
     processes whose rows are put together, on the device `place`. Raises: NonFiniteError where a score or loss is NaN or infinite.
     """
     found = RunningMeans(running.plan, running.statistics[:1], running.loss, math.inf, running.keys)
+    low, high = math.inf, -math.inf
     with torch.no_grad():
         for number, given in enumerate(batches):
             batch = read(*_parts(given, number + 1))
             bad = without_number(torch.tensor(math.nan), batch, running.loss)  # of none is the loss known
             if bad is not None:
                 refuse_rows(bad, batch, running.plan, running.keys, number + 1, MEASURED)
+            low, high = min(low, float(batch.scores.min())), max(high, float(batch.scores.max()))
             found.add(batch, number)
             found.shorten(1)
         found.update(world, place)
-    return found.state["mean"], found.state["rows"]
+    return found.state["mean"], found.state["rows"], (low, high)
+
+
+def warn_of_measured(
+    plan: Plan, means: np.ndarray, rows: np.ndarray, classes: Sequence[Any], span: tuple[float, float] | None
+) -> None:
+    """Warns: DataWarning where what `exact_means` found is of probabilities, or of rows decided alike.
+    classes: as of `_decided_alike`; span: of scores that must be logits, None of others."""
+    alike, said = _decided_alike(plan, means[:, 0], rows, classes), ""
+    if span is not None and span[0] >= 0 and 0 < span[1] <= 1:
+        said = f"all scores lie in [0, 1].{PASS_LOGITS}"
+    elif alike:
+        said = said_alike(alike, "measured")
+    if said:
+        warnings.warn(said, DataWarning, stacklevel=users_line())
 
 
 def _parts(batch: Any, number: int) -> list[Any]:
@@ -105,26 +125,29 @@ def better(bound: Bound, one: float, other: float) -> float:
 
 
 class Best:
-    """The best of each bound's estimates at updates, worked out for many updates at once, as only reports need it.
-    passed: means (K, S) and rows (K,) of those not looked at yet."""
+    """The best of each bound's estimates at updates, and the range of those lately, towards the present one of which its
+    ends fade to 1/e over so many `rows`; worked out for many updates at once, as only reports need it.
+    passed: means (K, S), rows (K,) and all rows since the update before, of those not looked at yet."""
 
-    def __init__(self, plan: Plan, contrasts: PlanContrasts):
-        self.plan, self.contrasts = plan, contrasts
-        self.passed: list[tuple[np.ndarray, np.ndarray]] = []
+    def __init__(self, plan: Plan, contrasts: PlanContrasts, rows: float):
+        self.plan, self.contrasts, self.rows = plan, contrasts, rows
+        self.passed: list[tuple[np.ndarray, np.ndarray, int]] = []
 
-    def note(self, state: dict[str, Any], means: dict[str, Any]) -> None:
-        """An update of a Dual with this state, from these running means."""
-        self.passed.append((means["mean"], means["rows"]))
+    def note(self, state: dict[str, Any], means: dict[str, Any], since: int) -> None:
+        """An update of a Dual with this state, from these running means, so many rows after the one before."""
+        self.passed.append((means["mean"], means["rows"], since))
         if len(self.passed) == PASSED:
             self.settled(state)
 
     def settled(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state, with `smallest` brought up to date."""
-        best = state["smallest"].tolist()
-        for means in self.passed:
+        """The state, with `smallest`, `low` and `high` brought up to date."""
+        best, low, high = state["smallest"].tolist(), state["low"], state["high"]
+        for *means, since in self.passed:
             now = stated_values(self.plan, self.contrasts, *means)
             best = [better(*each) for each in zip(self.plan.notions, best, now, strict=True)]
-        state["smallest"] = np.array(best)
+            at, kept = np.array(now), math.exp(-since / self.rows)
+            low, high = np.fmin(at, at + kept * (low - at)), np.fmax(at, at + kept * (high - at))
+        state |= {"smallest": np.array(best), "low": low, "high": high}
         self.passed.clear()
         return state
 
@@ -204,13 +227,15 @@ def report_of(
     multiplier exceeds; of_losses: (K + 1,) cells that average the loss; classes: as of
     `_decided_alike`; trained: as of `_nearly_alike`."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
-    compared = plan.used_cells().tolist()
+    compared, found = plan.used_cells().tolist(), np.array(list(values.values()))
     lacked, (latest, seen, weight, _) = means.lacked().tolist(), means.latest()
     rows, smallest = seen.tolist(), (per_bound * state["smallest"]).tolist()
     contrasts, (mean, _, rest, trail) = PlanContrasts(plan), means.latest(state["processes"])
     errors = per_bound * np.array(standard_errors(plan, contrasts, mean, rest))
     now, before = (np.array(stated_values(plan, contrasts, q, rest)) for q in (mean, trail[:, None]))
     drifts = per_bound * (now - before)
+    turns = state["turns"]
+    ends = np.stack([np.fmin(per_bound * state["low"], found), np.fmax(per_bound * state["high"], found)])
     memo = contrasts.values(torch.from_numpy(means.moving()))[1]
     by_cell = cell_weights(contrasts, state["w"], means.state, max(state["weighed"], 1), memo)[1]
     below = raised(by_cell, of_losses) * shrunk(by_cell, of_losses, means.state)
@@ -223,6 +248,7 @@ def report_of(
         values=values,
         standard_errors=dict(zip(values, errors.tolist(), strict=True)),
         drifts=dict(zip(values, drifts.tolist(), strict=True)),
+        ranges={text: tuple(ends[:, j].tolist()) for j, text in enumerate(values) if turns[plan.rows_of(j)].max() > 1},
         bounds={b.text: float(b.stated) for b in stated},
         smallest={
             b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan
@@ -236,5 +262,6 @@ def report_of(
         rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
         processes=state["processes"],
         alike=alike,
+        missing=int(trained.counts[(trained.codes == MISSING).any(1)].sum()),
         nearly=_nearly_alike(plan, latest[:, 0], weight, trained) if alike is None and bool(y.any()) else None,
     )

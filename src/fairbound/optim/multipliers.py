@@ -6,7 +6,11 @@ lie in the cell: at w = s / |a|, the contrast's room, they weigh nothing, and be
 which there is no limit. Such a contrast is kept with a margin of its bound. While it stays broken, or more than met,
 its steps grow; but beyond the room y only creeps, and the whole loss is divided by the rows' mean absolute weight.
 
-Of other contrasts many may be broken at once, as of every two groups for each class and label. Their weights add up, and
+Another contrast that swings from one side of its bound to the other is moved and weighed too hard for the loop's
+learning rate: from its third turn on each halves its step and its penalty, down to a quarter. Turns are forgotten, one
+in the time of 16 memories, as a learning rate may have fallen since.
+
+Of such contrasts many may be broken at once, as of every two groups for each class and label. Their weights add up, and
 more so the fewer rows each is about, until the loss no longer counts. So beyond `CROWD` of them they share the steps and
 the penalty that so many would have.
 """
@@ -25,6 +29,9 @@ FASTEST, GROWTH = 8.0, 1.5  # times the usual step at most, and more for every `
 DAMPING = 2.0  # times the usual penalty
 MARGIN = 0.05  # of the bound
 CREEP = 0.1  # of the room
+NOISE = 2.0  # standard errors of a rate by which a contrast is surely on one side of its bound
+FREE, MOST = 2, 4  # turns that change nothing, as a first rise that goes too far; and that are counted at most
+FORGOTTEN = 16  # times `memory`, after which a turn counts no longer
 CROWD = 4  # broken contrasts that each take a whole step
 
 
@@ -58,17 +65,23 @@ def moved(
     room: np.ndarray | None = None,
     bounds: np.ndarray | None = None,
     part: float = 1.0,
+    noise: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """g, multipliers y, weights w and pace (m,) after an update. state: of a `Dual`, k steps of which `weighed` had
+    """g, multipliers y, weights w, pace, side and turns (m,) after an update. state: of a `Dual`, k steps of which `weighed` had
     passed at the last one;
     scale: (m,) see `dual_scale`; fresh: (m,) which contrasts had rows since then, None where all had: the others keep
-    their g, y and pace. room: as of `rooms`, for bounds (m,); part: rows since the last update over `memory`."""
+    their g, y and pace. room: as of `rooms`, for bounds (m,); part: rows since the last update over `memory`; noise: (m,)
+    as of `turned`."""
     slower = decayed(state["k"], config.decay_steps, config.decay) * (state["k"] - state["weighed"]) / config.dual_every
     step, y, pace = config.dual_step_size * slower * scale, state["multipliers"], state["pace"]
     most, damped, asked = config.multiplier_bound, config.penalty * scale, g
     if (crowd := broken_at_once(g, fresh, room)) > CROWD:
         shared = CROWD / crowd if room is None else np.where(room < np.inf, 1.0, CROWD / crowd)
         step, damped = step * shared, damped * shared
+    side, turns = turned(state, g, fresh, noise, part)
+    if np.count_nonzero(turns > FREE):
+        gain = 0.5 ** np.maximum(turns - FREE, 0)
+        step, damped = step * gain, damped * gain
     if room is None or bounds is None:
         y = np.minimum(np.maximum(y + step * g, 0), most)
     else:
@@ -84,7 +97,20 @@ def moved(
         g, y = np.where(fresh, g, state["g"]), np.where(fresh, y, state["multipliers"])
         pace, asked = np.where(fresh, pace, state["pace"]), np.where(fresh, asked, state["g"])
     w = np.minimum(np.maximum(y + damped * asked, 0), most)
-    return {"g": g, "multipliers": y, "w": w, "pace": pace}
+    return {"g": g, "multipliers": y, "w": w, "pace": pace, "side": side, "turns": turns}
+
+
+def turned(
+    state: dict[str, Any], g: np.ndarray, fresh: np.ndarray | None, noise: np.ndarray | None, part: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) the side of its bound on which each contrast was last found by more than `noise` (m,), 1 where broken, -1
+    where met; and how often it has changed sides so, of late. The others as of `moved`."""
+    side, turns = state["side"], state["turns"]
+    if noise is None:
+        return side, turns
+    found = np.where(np.abs(g) > noise, np.sign(g), side)
+    found = found if fresh is None else np.where(fresh, found, side)
+    return found, np.maximum(np.minimum(turns + (found * side < 0), MOST) - part / FORGOTTEN, 0)
 
 
 def broken_at_once(g: np.ndarray, fresh: np.ndarray | None, room: np.ndarray | None) -> int:

@@ -20,7 +20,7 @@ from torch import Tensor
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.plan import Plan
-from fairbound.optim.batch import Batch, Keys, on_device
+from fairbound.optim.batch import Batch, Keys, on_device, without_padding
 from fairbound.rows.occurring import Occurring
 
 
@@ -78,8 +78,9 @@ def units_of(notions: Sequence[Any], targets: Any, loss: Any, **others: Any) -> 
         )
     others["loss"] = loss not in ("logistic", "squared")  # the first is the default of classes
     if odd := [name for name, given in others.items() if given]:
+        own = " For a loss of your own take fb.formulate(module, loss, ...)." if odd == ["loss"] else ""
         raise OptionError(
-            f"{texts[True]!r} is on predicted numbers, which are trained to the least squared error; leave {odd[0]}= out."
+            f"{texts[True]!r} is on predicted numbers, which are trained to the least squared error; leave {odd[0]}= out.{own}"
         )
     return Units.of(targets)
 
@@ -106,6 +107,7 @@ class NumberKeys(Keys):
         if not bool(torch.isfinite(y).all()):
             raise DataError("targets must be finite numbers.")
         w = None if weight is None else self._weight(weight, s)
+        s = s if w is None else without_padding(s, w)
         s, y = ((v.to(s.dtype) - self.units.mean) / self.units.sd for v in (s, y))
         return self._batch(
             s, y, self._codes(group, s), torch.zeros(len(s), dtype=torch.int64, device=s.device), w, len(s)

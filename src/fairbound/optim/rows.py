@@ -174,4 +174,10 @@ def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) 
             f"group_names= has {[len(known) for known in labels]} labels by attribute, but the codes go "
             f"up to {codes.max(axis=0).tolist()}; each attribute needs a label per code."
         )
+    if gone := int((codes == MISSING).any(1).sum()):
+        warnings.warn(
+            f"{gone:,} of {len(codes):,} rows are in no group: -1 is missing. Where -1 names a group, number groups from 0.",
+            DataWarning,
+            stacklevel=users_line(),
+        )
     return Groups(codes, tuple(names), labels)

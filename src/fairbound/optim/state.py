@@ -17,19 +17,22 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import label_text
 
-FORMAT = 3
-SIGNED = ("g", "mean", "trail", "window", "smallest")
+FORMAT = 4
+SIGNED = ("g", "side", "mean", "trail", "window", "smallest", "low", "high")
+PASS_LOGITS = " If the scores are probabilities, pass the logits that go into them."
+SWING = 6.0  # standard errors between the least and the largest of a few independent estimates, seldom by chance
 SAME_SIDE = "on the same side of every threshold"
+MAYBE = ("smallest", "low", "high")  # NaN before the first update
 CAPPED = ("multipliers", "w")
 
 
 def fresh_state(m: int, bounds: int) -> dict[str, Any]:
-    """What changes beside the running means. multipliers, g, w, pace: see `moved`. smallest: of each bound's estimates at updates. k: steps; weighed: k
-    at the last update; calls: batches of this process, and calls_at_step: the same at the last step()."""
+    """What changes beside the running means. multipliers, g, w, pace, side, turns: see `moved`. smallest: of each bound's
+    estimates at updates; low, high: the range of those lately (see `Best`). k: steps; weighed: k at the last update; calls: batches of this process, and calls_at_step: the same at the last step()."""
     return {
-        **{name: np.zeros(m) for name in ("multipliers", "g", "w")},
+        **{name: np.zeros(m) for name in ("multipliers", "g", "w", "side", "turns")},
         "pace": np.ones(m),
-        "smallest": np.full(bounds, math.nan),
+        **{name: np.full(bounds, math.nan) for name in MAYBE},
         **dict.fromkeys(("k", "weighed", "calls", "calls_at_step", "skipped"), 0),
         "processes": 1,
     }
@@ -51,7 +54,9 @@ class DualReport:
     plus this process since). skipped: batches left out for NaN or infinity.
     values: running estimate of each stated bound's metric, NaN before it could be measured. standard_errors: how far
         beyond it one standard error takes it, from the rows that it rests on. drifts: how far the values have moved
-        over the rows that they remember, by which they lag where they go on so. bounds: what was asked.
+        over the rows that they remember, by which they lag where they go on so. ranges: of bounds on rates that were
+        broken, met and broken again, or the other way round, the least and the largest estimate lately, older ones fading
+        into the present one. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those
         above 0.
     raised: group -> what its rows weigh in the loss, where that is below 0: training raises their loss.
@@ -62,7 +67,7 @@ class DualReport:
     processes: how many processes the last update joined. alike: "positive", "negative" or "class ..." where all rows
         seen lately are decided so, and "on the same side ..." where all predicted numbers are so of every threshold
         of prediction_parity: that meets bounds on rates whatever the model is. nearly: the same of nearly all rows, where
-        a multiplier is above 0 and far fewer rows have that label; None else.
+        a multiplier is above 0 and far fewer rows have that label; None else. missing: training rows that are in no group.
     """
 
     steps: int
@@ -72,6 +77,7 @@ class DualReport:
     values: dict[str, float]
     standard_errors: dict[str, float]
     drifts: dict[str, float]
+    ranges: dict[str, tuple[float, float]]
     bounds: dict[str, float]
     smallest: dict[str, float]
     multipliers: dict[str, float]
@@ -83,10 +89,18 @@ class DualReport:
     processes: int
     alike: str | None = None
     nearly: Nearly | None = None
+    missing: int = 0
 
     def unsure(self, text: str) -> float:
-        """How far the estimate of a bound may be from what the model does now: its standard error and its drift."""
-        return sum(abs(v) for v in (self.standard_errors[text], self.drifts[text]) if v == v)
+        """How far the estimate of a bound may be from what the model does now: its standard error and its drift, or as far
+        as it swings."""
+        off = sum(abs(v) for v in (self.standard_errors[text], self.drifts[text]) if v == v)
+        return max([off, *(abs(end - self.values[text]) for end in self.swing(text))])
+
+    def swing(self, text: str) -> tuple[float, ...]:
+        """From where to where the estimate of a bound swings, as in `ranges`, where that is further than by chance."""
+        low, high = self.ranges.get(text, (0.0, 0.0))
+        return (low, high) if high - low > SWING * self.standard_errors[text] else ()
 
     def _missed(self, text: str) -> bool:
         """Whether the estimate of a bound is on the wrong side of it by more than it may be off."""
@@ -99,7 +113,7 @@ class DualReport:
             lines.append("dual.step() was never called, so no multiplier moves: call it after every optimizer.step().")
         for text, value in self.values.items():
             about = (text, value, self.unsure(text), self.bounds[text], self.smallest[text])
-            where = "not measured yet" if math.isnan(value) else _where(*about)
+            where = "not measured yet" if math.isnan(value) else _where(*about, self.swing(text))
             lines.append(f"{text}: {where}")
         missed = [text for text in self.values if self._missed(text)]
         if missed and self.multipliers and not self.at_cap:
@@ -113,15 +127,7 @@ class DualReport:
                 f"estimates rest on the latest rows of each group: {shortlist([f'{n:,} of {name}' for name, n in fewest])}."
             )
         if self.alike:
-            hint = (
-                " If the scores are probabilities, pass the logits that go into them."
-                if self.alike == "positive"
-                else ""
-            )
-            lines.append(
-                f"every row seen lately is {'predicted' if self.alike == SAME_SIDE else 'decided'} {self.alike}, so its rates say nothing "
-                f"of the groups.{hint}"
-            )
+            lines.append(said_alike(self.alike, "seen lately"))
         if self.nearly:
             decided, share, labelled = self.nearly
             lines.append(
@@ -141,6 +147,8 @@ class DualReport:
             )
         if self.unmeasured:
             lines.append(f"no row yet of {shortlist(self.unmeasured)}: bounds on them are not active.")
+        if self.missing:
+            lines.append(f"{self.missing:,} training rows are in no group, and no bound speaks of them.")
         lacking = [f"{name} ({n})" for name, n in self.lacking.items()]
         if lacking:
             lines.append(f"batches without a row of a group: {shortlist(lacking)}.")
@@ -149,8 +157,15 @@ class DualReport:
         return "\n".join(lines)
 
 
-def _where(text: str, value: float, off: float, bound: float, best: float) -> str:
-    """Where a bound's estimate stands. off: by how much it may be wrong."""
+def said_alike(alike: str, which: str) -> str:
+    """That all rows are decided alike, as in `DualReport`. which: rows, in a word or two."""
+    how = "predicted" if alike == SAME_SIDE else "decided"
+    hint = PASS_LOGITS if alike == "positive" else ""
+    return f"every row {which} is {how} {alike}, so its rates say nothing of the groups.{hint}"
+
+
+def _where(text: str, value: float, off: float, bound: float, best: float, swing: tuple[float, ...]) -> str:
+    """Where a bound's estimate stands. off: by how much it may be wrong; swing: as of `DualReport.swing`."""
     at_least = ">=" in text
     over, least = ("below", "largest") if at_least else ("above", "smallest")
     spare = value - bound if at_least else bound - value
@@ -159,6 +174,11 @@ def _where(text: str, value: float, off: float, bound: float, best: float) -> st
         where = f"{over} the bound; {least} so far {best:.4g}"
     if off and abs(spare) < off:
         where = "too close to the bound to tell: dual.measure on all rows decides"
+        if swing:
+            low, high = swing
+            where = (
+                f"circles the bound, lately between {low:.2g} and {high:.2g}: let the learning rate decay, or lower it"
+            )
     return f"{value:.4g}{f' ± {off:.2g}' if off else ''}, {where}"
 
 
@@ -218,7 +238,7 @@ def _checked(key: str, value: Any, like: Any, multiplier_bound: float) -> Any:
         raise CheckpointError(f"the state of Dual has {key} as {found}, expected {like.dtype} {tuple(like.shape)}.")
     low, top = -math.inf if key in SIGNED else 0.0, multiplier_bound if key in CAPPED else math.inf
     possible = (value >= low) & (value <= top)
-    possible = possible | value.isnan() if key == "smallest" else possible & value.isfinite()
+    possible = possible | value.isnan() if key in MAYBE else possible & value.isfinite()
     if not bool(possible.all()):
         raise CheckpointError(
             f"the state of Dual has impossible {key} ({value[~possible][:3].tolist()}); they must be "
@@ -262,6 +282,10 @@ def check_options(dual_every: object, nonfinite: str, distributed: bool, memory:
 TRAINED = (
     "Nothing of the batch entered the multipliers. Look for NaN or huge values in these rows, lower the "
     "learning rate, or use Dual(..., nonfinite='skip') to skip and count such batches."
+)
+PADDED = (
+    "These rows weigh 0, but a gradient that passes a NaN is NaN whatever the row weighs: leave them out before the model "
+    "sees them, or give it finite inputs for them."
 )
 MEASURED = (
     "measure leaves no row out, whatever `nonfinite` is. Look for NaN or huge values in these rows and in the weights "

@@ -3,6 +3,7 @@ its slope in closed form."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -165,6 +166,8 @@ class Weights:
         costs less than one for each function, product and sum. Its second derivative is 0, unless it is watched: then
         torch works the slope out where it is to be differentiated."""
         d, y, codes = [t.numpy() for t in rows]
+        if not math.isfinite(d.dot(d)):  # a NaN, or a score so large that it is looked at row by row
+            return None
         w, others = self._of_rows.get(len(d)) or self._shared(len(d))
         if self.own is not None:
             w = w.take(codes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
@@ -189,8 +190,11 @@ class Cell:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of all that decides the run: a finished cell with another one is run again."""
+        """Hash of all that decides the run, also the defaults of its method: a finished cell with another one is run
+        again."""
         decides = {k: getattr(self.method, k) for k in ("algorithm", "per_epoch", "sampling", "average")}
+        config = repr(self.method.config({**self.options, **dict.fromkeys(self.method.per_epoch, 1)}))
+        decides["config"] = re.sub(r" at 0x\w+", "", config)  # where a function lies in memory decides nothing
         own = {k: v for k, v in self.__dict__.items() if k not in ("key", "method", "checkpoint_every")}
         return hashlib.sha256(json.dumps([decides, own], sort_keys=True, default=dict).encode()).hexdigest()[:16]
 

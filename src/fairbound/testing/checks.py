@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import CheckpointError
+from fairbound.base.errors import CheckpointError, OptionError
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint
@@ -183,6 +183,11 @@ def check_optimum(
     f is compared with its free minimum.
     """
     made = make_problem(problem)
+    if not hasattr(made, "optimum"):
+        raise OptionError(
+            f"{type(made).__name__} says no optimum, so none can be checked: give it `optimum`, an Optimum, as KnownProblem has, or "
+            "leave optimum= out."
+        )
     optimum, full = made.optimum, made.sample(tuple(seeds), "check", 0, 1, "full")
     target, point = (optimum.f, optimum.x) if constrained else (optimum.free_f, optimum.free_x)
     prices = optimum.multipliers if constrained and optimum.multipliers is not None else torch.zeros(())

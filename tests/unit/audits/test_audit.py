@@ -311,6 +311,22 @@ def test_probabilities_are_judged_at_a_half_and_decisions_have_no_loss():
 
 
 @pytest.mark.parametrize(
+    ("scores", "threshold", "rows"),
+    [
+        ([0.2, 0.9, 0.4, 0.6], 0, "every row"),
+        ([0.0, 0.9, 0.4, 0.6], 0, "every row above 0"),
+        ([0.2, 0.9, 0.4, 0.6], 0.5, None),
+        ([0.2, 1.9, 0.4, 0.6], 0, None),
+        ([0.0, 1.0, 1.0, 0.0], 0, None),
+    ],
+)
+def test_probabilities_decided_at_0_are_warned_of(scores, threshold, rows):
+    found = fb.audit(scores, [0, 1, 1, 0], list("aabb"), "demographic_parity <= 0.1", threshold=threshold)
+    said = f"All scores lie in [0, 1], so threshold=0 selects {rows}; did you mean threshold=0.5?"
+    assert [w for w in found["warnings"] if "did you mean" in w] == ([said] if rows else [])
+
+
+@pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"scores": [np.nan, 0, 1, 2]}, "score"),

@@ -50,14 +50,15 @@ def test_labels_of_text_groups_are_no_codes():
         made.encode(CODES)
 
 
-def test_columns_without_names_stand_in_the_order_of_the_names_that_were_given():
+def test_columns_without_names_stand_in_the_order_of_the_attributes():
     both = np.stack([CODES, CODES[::-1]], axis=1)
     made = Dual(BOUND, groups=both, targets=Y, group_names={"sex": ["F", "M"], "race": ["A", "B"]})
     for given in (both, both.tolist(), {"race": both[:, 1], "sex": both[:, 0]}):
         assert made.encode(given).tolist() == both.tolist()
     of_columns = Dual(BOUND, groups={"sex": both[:, 0], "race": both[:, 1]}, targets=Y)
+    assert of_columns.encode(both).tolist() == both.tolist()
     with pytest.raises(DataError, match="Pass a dict or a data frame with columns of these names"):
-        of_columns.encode(both)
+        of_columns.encode(np.column_stack([both, both]))
     with pytest.raises(DataError, match=r"it has \['sex'\]\.$"):
         of_columns.encode({"sex": both[:, 0]})
 
@@ -78,3 +79,34 @@ def test_a_loop_without_a_row_of_any_group_is_told_once():
         warnings.filterwarnings("error", "no row of a group")
         loop([-1, -1, -1, 0], dual_every=3)
         loop(CODES, dual_every=3, nonfinite="skip")
+
+
+@pytest.mark.parametrize(
+    ("kind", "absent"),
+    [
+        ({"group_names": ["a", "b"]}, "b"),
+        ({"groups": np.arange(1000) % 2, "targets": np.arange(1000) // 2 % 2}, "group: 1"),
+        ({"groups": np.arange(1000) < 5, "targets": np.arange(1000) % 2}, None),  # so few that none may have come
+    ],
+)
+def test_a_group_that_does_not_come_is_told_once(kind, absent):
+    made = Dual(BOUND, memory=200, **kind)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(100):
+            made.loss(torch.randn(8), torch.arange(8) % 2, torch.zeros(8, dtype=torch.int64))
+            made.step()
+    told = [w for w in said if str(w.message).startswith(f"no row of {absent} has come in the first ")]
+    assert len(told) == len(said) == (absent is not None)
+    assert all(w.filename == __file__ for w in told)
+
+
+def test_rows_of_code_minus_one_are_counted_in_a_warning_and_in_the_report():
+    with pytest.warns(DataWarning, match="1,000 of 3,000 rows are in no group: -1 is missing") as said:
+        made = Dual(BOUND, groups=np.arange(3000) % 3 - 1, targets=np.arange(3000) // 3 % 2)
+    assert said[0].filename == __file__ and made.groups.labels == (("0", "1"),)
+    assert "1,000 training rows are in no group" in str(made.report())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert copy.deepcopy(made).report().missing == 1000
+    assert "in no group" not in str(Dual(BOUND, groups=CODES, targets=Y).report())

@@ -136,7 +136,12 @@ def test_states_are_saved_and_resumed_and_belong_to_their_units():
             OptionError,
             "on predicted numbers, 'demographic_parity <= 0.1' on classes",
         ),
-        ("residual_gap <= 1", {"loss": "hinge"}, OptionError, "least squared error; leave loss= out"),
+        (
+            "residual_gap <= 1",
+            {"loss": "hinge"},
+            OptionError,
+            r"least squared error; leave loss= out\. For a loss of your own take fb\.formulate\(",
+        ),
         ("residual_gap <= 1", {"classes": 3}, OptionError, "leave classes= out"),
         ("residual_gap <= 1", {"soft_targets": True}, OptionError, "leave soft_targets= out"),
         ("residual_gap <= 1", {"targets": ["a", "b"]}, DataError, "finite numbers"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fairbound.base.errors import CheckpointError, DataError, DataWarning, EmptyGroupError, OptionError
+from fairbound.base.errors import CheckpointError, DataError, DataWarning, EmptyGroupError, NonFiniteError, OptionError
 from fairbound.optim import Dual
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
@@ -69,6 +70,20 @@ def test_rows_of_weight_zero_are_rows_that_a_batch_lacks():
         made.observe(torch.tensor([1.0, -1.0, 1.0]), [1, 0, 1], [0, 0, 1], weight=weight)
         made.step()
     assert made.report().lacking["b"] == 1 and made.report().unmeasured == ()
+
+
+def test_a_score_of_nan_in_a_row_of_weight_zero_does_not_count_where_nothing_is_differentiated():
+    s, y, group = rows()
+    weight = (torch.arange(N) > 4).double()
+    padded = torch.where(weight > 0, s, torch.nan)
+    found = dual().measure([(padded, y, group, weight)])
+    assert found == dual().measure([(s[5:], y[5:], group[5:])])
+    one, other = settled(dual(), padded, y, group, weight=weight), settled(dual(), s, y, group, weight=weight)
+    assert one.values() == other.values() and torch.equal(one.weights, other.weights)
+    with torch.no_grad():
+        assert one.loss(padded, y, group, weight=weight) == other.loss(s, y, group, weight=weight)
+    with pytest.raises(NonFiniteError, match="weigh 0, but a gradient that passes a NaN is NaN"):
+        one.loss(padded.requires_grad_(), y, group, weight=weight)
 
 
 def test_a_batch_of_equal_weights_is_one_without():
@@ -207,6 +222,49 @@ def test_probabilities_in_place_of_scores_are_refused():
             dual().loss(shaped(torch.sigmoid(s.clone().requires_grad_())), y, group)
     own = Dual("loss_gap <= 0.1", group_names=["a", "b", "c"], loss=lambda p, y: (p - y).abs())
     assert own.loss(torch.sigmoid(s.clone().requires_grad_()), y, group).isfinite()
+    late = dual()
+    late.loss(s, y, group)
+    late.step()
+    with pytest.raises(OptionError, match="probabilities, made by a sigmoid"):
+        late.measure([(torch.sigmoid(s.clone().requires_grad_()), y, group)])
+    of_classes = Dual("recall of class 1 >= 0.9", classes=3)
+    with pytest.raises(OptionError, match=r"takes the softmax itself\.$"):
+        of_classes.loss(torch.randn(9, 3, requires_grad=True).softmax(1), torch.arange(9) % 3)
+
+
+@pytest.mark.parametrize("loss", [torch.nn.BCELoss(reduction="none"), torch.nn.functional.binary_cross_entropy])
+def test_losses_of_probabilities_are_refused_where_decisions_are_counted(loss):
+    with pytest.raises(OptionError, match=r"BCELoss takes probabilities.*Leave loss= out and pass logits"):
+        dual(loss=loss)
+    assert Dual("loss_gap <= 0.1", group_names=["a", "b"], loss=loss).m
+
+
+@pytest.mark.parametrize(
+    ("stated", "change", "said"),
+    [
+        (
+            "demographic_parity <= 0.1",
+            torch.sigmoid,
+            r"all scores lie in \[0, 1\]\. If the scores are probabilities, pass",
+        ),
+        ("loss_gap <= 0.1", torch.sigmoid, r"all scores lie in \[0, 1\]"),
+        ("demographic_parity <= 0.1", torch.exp, "every row measured is decided positive.*pass the logits"),
+        ("demographic_parity <= 0.1", lambda s: -s.abs(), r"every row measured is decided negative.*of the groups\.$"),
+        ("loss_gap <= 0.1", torch.exp, None),
+        ("demographic_parity <= 0.1", lambda s: s, None),
+    ],
+)
+def test_measure_says_where_what_it_is_given_tells_nothing(stated, change, said):
+    """Scores without a graph, as of a model in evaluation mode, do not say who made them."""
+    s, y, group = rows()
+    made = dual(stated)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        made.measure(part for part in [(change(s), y, group)] * 2)
+    heard = [w for w in heard if "too few training rows" not in str(w.message)]
+    assert len(heard) == (said is not None)
+    if said:
+        assert re.search(said, str(heard[0].message)) and heard[0].filename == __file__
 
 
 def test_several_attributes_are_joined_to_one_key():

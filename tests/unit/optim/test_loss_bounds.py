@@ -10,6 +10,7 @@ from fairbound.methods.alm import ALM
 from fairbound.optim import Dual
 from fairbound.optim.means import cell_weights
 from fairbound.optim.multipliers import moved, rooms
+from fairbound.optim.state import fresh_state
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
 
@@ -55,7 +56,7 @@ def test_a_score_for_each_group_ends_with_the_better_off_group_at_the_bound():
     assert dual.multipliers.tolist() == pytest.approx([0.6, 0.0], abs=0.06)
 
 
-STATE = {name: np.zeros(1) for name in ("g", "multipliers", "w")} | {"pace": np.ones(1), "k": 40, "weighed": 20}
+STATE = fresh_state(1, 1) | {"k": 40, "weighed": 20}
 
 
 def after(now, room=9.0, part=1.0, fresh=None, **state):

@@ -11,6 +11,7 @@ from torch import nn
 from fairbound.methods.alm import ALM
 from fairbound.optim import Dual
 from fairbound.optim.multipliers import CROWD, moved
+from fairbound.optim.state import fresh_state
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # wha
 def after(g, fresh=None, room=None):
     """The state after an update from y = 0, with eta = 1 and rho = 2."""
     m = len(g)
-    state = {name: np.zeros(m) for name in ("g", "multipliers", "w")} | {"pace": np.ones(m), "k": 20, "weighed": 0}
+    state = fresh_state(m, 1) | {"k": 20}
     return moved(state, ALM(decay=0.0, penalty=2.0), np.ones(m), np.array(g), fresh, room, np.full(m, 0.1))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from scipy.special import expit
 
 from fairbound.base import series
 from fairbound.base.errors import DataError, OptionError
+from fairbound.methods import SGD
 from fairbound.studies import deep_benchmark, load_spec, names, run_study
 from fairbound.studies.compare import apart
 from fairbound.studies.library import parse
@@ -154,6 +157,21 @@ def test_what_changes_a_run_changes_its_fingerprint_and_nothing_else_does():
         ("data.generated.note", "N"), ("seeds", 1), ("methods.sgd.output", "best"),
     ):  # fmt: skip
         assert parse(changed(TABLE, path, value)).cells()[0].fingerprint == cell.fingerprint, path
+
+
+def test_a_default_of_a_method_that_changed_changes_the_fingerprint_and_where_a_function_lies_does_not(monkeypatch):
+    def cell(step, function):
+        @dataclass(frozen=True, kw_only=True)
+        class Own(SGD):
+            step_size: float = step
+            kept: object = function
+
+        monkeypatch.setitem(sys.modules, "own_methods", SimpleNamespace(Own=Own))
+        own = changed(changed(TABLE, "methods.sgd.options", {}), "methods.sgd.algorithm", "own_methods:Own")
+        return parse(own).cells()[0]
+
+    first, again, other = (cell(step, lambda x: x).fingerprint for step in (0.1, 0.1, 0.2))
+    assert first == again != other
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
