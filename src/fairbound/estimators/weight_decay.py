@@ -41,7 +41,7 @@ GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 USUAL = 1.0
 """The decay, times the rows, of tables too wide to try GRID: that of scikit-learn's LogisticRegression."""
 
-MOST_WORK = 2e8
+MOST_WORK = 1e8
 """GRID is tried on as many rows as keep the product of cells with the smaller number of rows and columns below this,"""
 
 PER_COLUMN = 10
