@@ -99,7 +99,7 @@ COMMANDS: dict[str, type] = {
     "compare": using.CompareOptions,
     "gate": using.GateOptions,
     "interval": using.IntervalOptions,
-    "stream": options.StreamOptions,
+    "stream": using.StreamOptions,
     "shift": using.ShiftOptions,
     "reproduce": using.ReproduceOptions,
 }

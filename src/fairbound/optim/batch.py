@@ -16,7 +16,7 @@ from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.optim.rows import SOFT, how_to_pass
-from fairbound.optim.state import TRAINED, not_finite
+from fairbound.optim.state import PADDED, TRAINED, not_finite
 from fairbound.rows.groups import MISSING, Groups
 
 MOST_KEYS = 1 << 22
@@ -273,11 +273,12 @@ def without_number(value: Tensor, batch: Batch, loss: Pointwise) -> Tensor | Non
     return bad if bool(bad.any()) else None
 
 
-def refuse_rows(bad: Tensor, batch: Batch, plan: Plan, keys: Keys, number: int, hint: str = TRAINED) -> None:
+def refuse_rows(bad: Tensor, batch: Batch, plan: Plan, keys: Keys, number: int, hint: str = "") -> None:
     """Raises: NonFiniteError of the bad rows (B,) of the batch of this number; it names their groups and constraints,
     and says what to do."""
     cells = keys.table[batch.keys[bad].cpu()].flatten().tolist()
-    raise not_finite(int(bad.sum()), len(bad), number, *plan.touched(cells), hint)
+    padded = batch.weight is not None and not bool(batch.weight[bad].any())
+    raise not_finite(int(bad.sum()), len(bad), number, *plan.touched(cells), hint or (PADDED if padded else TRAINED))
 
 
 def check_step(state: Mapping[str, Any], world: int) -> None:

@@ -48,22 +48,13 @@ from fairbound.optim.batch import (
 )
 from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
 from fairbound.optim.estimates import LATELY, Best, exact_means, in_one_line, named_values, report_of, warn_of_measured
-from fairbound.optim.means import LEAST, RunningMeans, averages, cell_weights, compared, of_rates, processes
-from fairbound.optim.multipliers import NOISE, moved, rooms, shrunk
+from fairbound.optim.means import RunningMeans, averages, cell_weights, compared, of_rates, processes
+from fairbound.optim.multipliers import moved, noise_of, rooms, shrunk
 from fairbound.optim.numbers import keys_of, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows, warn_of_few_rows
-from fairbound.optim.state import (
-    PADDED,
-    TRAINED,
-    DualReport,
-    as_tensors,
-    check_options,
-    checked_state,
-    fresh_state,
-    identity,
-)
+from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, identity
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
 from fairbound.rows.groups import Groups
 
@@ -212,9 +203,8 @@ class Dual:
         return torch.tensor(self._state["w"])
 
     def encode(self, sensitive_features: Any) -> Tensor:
-        """(n, A) int64 codes of new rows for `loss`; a group not known here, or missing, is -1. Columns without names
-        stand in the order of the attributes. With `group_names` integers are codes already, unless a name is a number
-        too. Raises: DataError where no row's group is known."""
+        """(n, A) int64 codes of new rows for `loss`; a group not known or missing is -1. Columns without names stand in
+        order. With `group_names` integers are codes, unless a name is a number too. Raises: DataError where none is known."""
         return torch.as_tensor(encoded(self.groups, sensitive_features, self._given["group_names"] is not None))
 
     def values(self) -> dict[str, float]:
@@ -247,8 +237,6 @@ class Dual:
         s, cap = self._best.settled(self._state), self.config.multiplier_bound
         about = self._per_bound, cap, self._of_losses, self.classes, self._given["groups"]
         return report_of(self.plan, self.stated, s, self._means, self.values(), *about)
-
-    # -- the two calls of a loop --------------------------------------------------------------------------------
 
     def loss(
         self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None, observe: bool = True
@@ -331,12 +319,9 @@ class Dual:
         state["calls"] += observe
         bad = without_number(value, batch, self._loss)
         if bad is not None and self.nonfinite != "skip":
-            padded = batch.weight is not None and not bool(batch.weight[bad].any())
-            refuse_rows(bad, batch, self.plan, self._keys, state["calls"], PADDED if padded else TRAINED)
+            refuse_rows(bad, batch, self.plan, self._keys, state["calls"])
         state["skipped"] += bad is not None
         return bad is None
-
-    # -- multipliers --------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _update(self, world: int) -> None:
@@ -346,21 +331,15 @@ class Dual:
         rows = self._means.update(world, self._place[0])
         g, memo = compared(self._contrasts, self._means.moving())
         g = g if self._units is None else np.clip(g, -1, 1)  # an untrained model may be many standard deviations off
-        fresh = None if np.count_nonzero(rows) == len(rows) else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
+        fresh = None if rows.all() else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
         room = rooms(self._contrasts, memo, self._of_losses, self._means.state, s["multipliers"])
         since = self._means.state["total_rows"] - before
-        part = since / self.memory
-        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, part, self._noise())
+        noise = noise_of(self.plan, self._rates, self._means.state["weight"])
+        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, since / self.memory, noise)
         s["weighed"], s["processes"] = s["k"], world
         self._best.note(s, self._means.state, since)
         self._weigh(memo)
-
-    def _noise(self) -> np.ndarray:
-        """(m,) by how much a contrast of rates may be off, at most: twice the standard error of the difference of two
-        rates of 1/2. Infinite for others."""
-        weight = np.append(np.where(self._rates, self._means.state["weight"], 0.0), np.inf)
-        return NOISE * np.sqrt(0.5 / np.maximum(weight[self.plan.cells_of].min(-1), LEAST))
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""
@@ -383,8 +362,6 @@ class Dual:
         self._weigh(compared(self._contrasts, self._means.moving())[1])
         return self
 
-    # -- checkpoints --------------------------------------------------------------------------------------------
-
     def _identity(self) -> dict[str, Any]:
         by, outputs = self.config.dual_values, self._keys.outputs
         return identity(self.plan, self.stated, self._loss.name, by, self.classes, outputs, self._units)
@@ -402,8 +379,7 @@ class Dual:
 
         Raises: CheckpointError where a key is missing or unknown, where bounds, names, groups or loss differ, or where
         a value has another shape or is not a possible one (NaN, a negative multiplier). Nothing is changed then.
-        Options that say how multipliers move, as `penalty` and `dual_every`, may differ, as a loop may change them: those
-        of this Dual count from here on. Give the same for the same numbers.
+        Options that say how multipliers move, as `penalty`, may differ: those of this Dual count from here on.
         """
         fresh = as_tensors({**self._state, **self._means.state})
         state = checked_state(state_dict, fresh, self._identity(), self.config.multiplier_bound, ("queue",))

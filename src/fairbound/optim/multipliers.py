@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from fairbound.fairness.contrasts import Memo, PlanContrasts
+from fairbound.fairness.plan import Plan
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
+from fairbound.optim.means import LEAST
 
 FASTEST, GROWTH = 8.0, 1.5  # times the usual step at most, and more for every `memory` rows
 DAMPING = 2.0  # times the usual penalty
@@ -98,6 +100,13 @@ def moved(
         pace, asked = np.where(fresh, pace, state["pace"]), np.where(fresh, asked, state["g"])
     w = np.minimum(np.maximum(y + damped * asked, 0), most)
     return {"g": g, "multipliers": y, "w": w, "pace": pace, "side": side, "turns": turns}
+
+
+def noise_of(plan: Plan, rates: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(m,) by how much a contrast of rates may be off, at most: twice the standard error of the difference of two rates
+    of 1/2. Infinite for others. rates: (K,) as of `of_rates`. weight: (K,) of the cells' running means."""
+    counted = np.append(np.where(rates, weight, 0.0), np.inf)
+    return NOISE * np.sqrt(0.5 / np.maximum(counted[plan.cells_of].min(-1), LEAST))
 
 
 def turned(
