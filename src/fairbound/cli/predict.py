@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import atomic_write_text
+from fairbound.base.files import atomic_write_text, check_not_read
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import is_file
 from fairbound.cli.using import PredictOptions
 from fairbound.estimators.classifier import FairClassifier, probabilities
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saved import kind_of
@@ -34,6 +34,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     if not is_file(options.data):
         raise OptionError(f"--data of predict is a CSV or Parquet file, and {options.data!r} is none.")
     folder = load_folder(options.model)
+    check_not_read(options.out, options.data, model_folder(options.model))
     model = MODELS[kind_of(folder)].load(folder)
     kept = listed(options.keep, file_columns(options), "--keep")
     parts, first, unseen = [], 0, Counter[str]()
