@@ -22,7 +22,7 @@ from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, 
 from fairbound.cli.stated import stated_bounds
 from fairbound.estimators.reduction import Reduction
 from fairbound.estimators.tried import own_threshold
-from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.scoring import CODES, scores_of
 
 NOT_FOR_ESTIMATORS = (
     "model", "algorithm", "objective", "weight_decay", "budget", "batch_size", "certify", "use_groups_at_prediction",
@@ -111,9 +111,9 @@ def _judged(
     if options.baseline:
         weight = rows.weight_of(train)
         free = clone(fair.estimator).fit(
-            parts.train.features, rows.y[train], **({} if weight is None else {"sample_weight": weight})
+            parts.train.features, rows.target[train], **({} if weight is None else {"sample_weight": weight})
         )
-        free_scores = scores_of(free, "auto", parts.held.features, fair.classes_)
+        free_scores = scores_of(free, "auto", parts.held.features, CODES)
         compare["unconstrained"] = free_scores - own_threshold(free)
     found = audit(
         scores,
