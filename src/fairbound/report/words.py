@@ -36,6 +36,9 @@ IMPACT = (
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
 )
+UNWEIGHTED = (
+    " People are counted here, whatever their weights, so that these rates differ from the weighted ones of the groups."
+)
 WEIGHTS = (
     "The model's score is a weighted sum of the features; where it is above 0, positive is predicted. By how much it rises with one unit of a "
     "feature, and with one standard deviation of a number (a category is 0 or 1). Features that go together share their weight, so that "
@@ -102,6 +105,15 @@ def count(value: int | None) -> str:
 def percent(confidence: float) -> str:
     """``0.95`` as ``95 %``."""
     return f"{100 * confidence:.6g} %"
+
+
+def impact(audit: dict[str, Any]) -> tuple[str, str]:
+    """The heading of the table of impact ratios, and what is said under it."""
+    weighted = audit["data"].get("weighted", False)
+    return (
+        "Selection rates and impact ratios" + ", unweighted" * weighted,
+        IMPACT + UNWEIGHTED * weighted,
+    )
 
 
 def at_least(constraint: dict[str, Any]) -> bool:
