@@ -96,7 +96,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
         clusters=clusters_of(frame, options.clusters),
-        **whole_file_facts(options.data, label, folder, classes=classes, warnings=warnings),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options),
         notes=[*unlabelled, *notes],
     )
@@ -165,9 +165,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **whole_file_facts(
-            options.data, label, folder, classes=classes, warnings=_lacked_in_training(new, len(merged))
-        ),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=_lacked_in_training(new, len(merged))),
         model=model_facts(classifier, options),
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )

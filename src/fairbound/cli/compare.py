@@ -24,7 +24,7 @@ from fairbound.cli.columns import (
     said_of_persons,
     weights_of,
 )
-from fairbound.cli.fitted import trained_on
+from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
@@ -84,6 +84,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     checksum = file_checksum(options.data)
     own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
     found["warnings"] += [
+        *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_persons(frame, label, remedy=KEEP_ONE),
         *(
             f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "

@@ -82,7 +82,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
         judged_rows, rows=rows, encoded=parts.train, numbers=parts.split.train, by_class=by_class(bounds)
     )
     lines = in_training(options, bounds, done, of_training, found)
-    outcome = written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
+    outcome = written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
     return outcome if shards.alone or done.stopped else replace(outcome, exit_code=0)
 
 

@@ -15,7 +15,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
 from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_persons
-from fairbound.cli.fitted import trained_on
+from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
@@ -53,6 +53,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
         said.append(OF_TRAINING)
+    if options.data is not None:
+        said += other_columns(folder, str(options.label), options.weights)
     found = monitor.look(title=f"Monitor: {options.state.name}")
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)
