@@ -47,6 +47,12 @@ WEIGHTS = (
 MEASURES = {"accuracy": "accuracy", "root_mean_squared_error": "root mean squared error", "ndcg": "NDCG"}
 """What the models of a certificate are compared by."""
 
+NOT_REACHED = (
+    " These rows confirm it too, but models are tested one after the other, in an order fixed on other rows, the most cautious first, and "
+    "none counts after the first that is not confirmed: the best of all would be confirmed by chance too often."
+)
+"""Why a model without bounds that meets them was not returned."""
+
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
 
 
@@ -216,7 +222,10 @@ def certified_price(made: dict[str, Any]) -> str:
         price = f"{lost:g} percentage points of accuracy" if lost > 0 else "no accuracy"
     else:
         price = f"{number(lost)} in {said}" if round(lost, 4) > 0 else f"nothing in {said}"
-    return f"It measures {values} at {_an(said)} of {number(free[measure])}. The bound costs {price}."
+    whole = f"It measures {values} at {_an(said)} of {number(free[measure])}. The bound costs {price}."
+    return whole + (
+        NOT_REACHED if made.get("verdict") == free["verdict"] == "met" and not price.startswith("no") else ""
+    )
 
 
 def _an(noun: str) -> str:

@@ -226,7 +226,17 @@ def test_an_infeasible_bound_is_said_with_the_smallest_value(run, csv, tmp_path)
     fit(run, csv, tmp_path / "o", "--constraint", "loss_gap <= 0", "--model", "mlp:3", "--no-baseline",
         "--algorithm", "alm")  # fmt: skip
     said, _ = warnings_of(tmp_path / "o")
-    assert "No iterate met every bound" in said and "smallest value reached on the training rows" in said
+    assert (
+        "No iterate met every bound" in said and "on the training rows the smallest value of any model tried is" in said
+    )
+
+
+def test_bounds_that_cannot_be_met_together_are_said_to(run, csv, tmp_path):
+    both = ["--constraint", "recall of class yes >= 0.999", "--constraint", "recall of class no >= 0.999"]
+    fit(run, csv, tmp_path / "o", *both)
+    said, _ = warnings_of(tmp_path / "o")
+    assert "No model that was tried met the bounds together; one of them by itself may be met." in said
+    assert "of any model tried under all bounds together is" in said
 
 
 def test_a_model_that_never_left_the_start_is_a_warning(run, csv, tmp_path):
