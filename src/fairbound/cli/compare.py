@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.compare import compare
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.names import shortlist
 from fairbound.cli.columns import (
     KEEP_ONE,
     decided_or_scored,
@@ -33,7 +34,7 @@ from fairbound.estimators.folder import load_folder
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.scores import as_logits
 
 
@@ -63,7 +64,13 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
     with in_label(options.data, label, frame.index.to_numpy()):
-        target, classes = binary_labels(frame[label], options.positive or next(iter(known), None))
+        codes, named = class_labels(frame[label])
+        if len(named) > 2:
+            raise DataError(
+                f"compare takes labels of two values, and these have {len(named)}, {shortlist(named, quoted=True)}. Make a column of one "
+                f"class against the rest, such as {label} == {named[0]!r}, and compare by that, or audit each model by itself."
+            )
+        target, classes = positive_last(codes, named, options.positive or next(iter(known), None))
     first, second = (
         _scores(named, model, frame, classes, groups, options)
         for named, model in zip((options.first, options.second), models, strict=True)

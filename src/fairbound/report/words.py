@@ -65,6 +65,8 @@ def label(name: str) -> str:
     """``"balanced_accuracy"`` as people read it: ``"Balanced accuracy"``."""
     if name in RATES:
         return RATES[name][0]
+    if name == "mean_average_precision":
+        return "Mean average precision (relevant: above 0)"
     if " " in name:  # words already, which may name a class
         return name[:1].upper() + name[1:]
     words = [_ACRONYMS.get(word.lower(), word) for word in name.replace("_", " ").split()]

@@ -302,6 +302,21 @@ def test_exit_codes_of_an_audit_are_its_verdict(run, tmp_path, n, rates, verdict
         assert "its smallest group is a, with 50 held-out rows." in text
 
 
+def test_a_group_without_a_row_is_not_passed_over_for_the_smallest(run, csv, tmp_path):
+    frame = people()
+    frame.loc[::3, "sex"] = "X"
+    frame.to_csv(tmp_path / "three.csv", index=False)
+    fit(run, tmp_path / "three.csv", tmp_path / "o", *PARITY)
+    _, text, _ = run("audit", "--data", csv, "--model", tmp_path / "o" / "model", "--label", "approved",
+                     "--group", "sex", "--out", tmp_path / "a")  # fmt: skip
+    assert "No held-out row measures" in text and "its smallest group" not in text
+
+
+def test_what_is_done_about_a_model_that_is_not_confirmed_needs_certify(run, csv, tmp_path):
+    code, _, error = fit(run, csv, tmp_path / "o", *PARITY, "--on-insufficient", "raise")
+    assert code == 2 and "--on-insufficient is of a model that --certify confirms" in error
+
+
 def test_the_smallest_group_of_a_bound_on_classes_is_named_without_a_class(run, tmp_path):
     frame = pd.DataFrame({"sex": ["M", "W", "W"] * 20, "y": ["A", "B", "C", "B"] * 15, "p": ["B", "B", "C"] * 20})
     frame.to_csv(tmp_path / "c.csv", index=False)
