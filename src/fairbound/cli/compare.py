@@ -22,7 +22,7 @@ from fairbound.cli.columns import (
     labelled_table,
     listed,
     one_column,
-    said_of_persons,
+    said_of_rows,
     weights_of,
 )
 from fairbound.cli.fitted import other_columns, trained_on
@@ -92,7 +92,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
     found["warnings"] += [
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
-        *said_of_persons(frame, label, remedy=KEEP_ONE),
+        *said_of_rows(frame, label, remedy=KEEP_ONE),
         *(
             f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
             "little about new rows."
@@ -118,4 +118,5 @@ def _scores(
             return model.decision_function(frame, groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
     given = decided_or_scored(frame, column, classes)
-    return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]
+    with in_file(options.data, frame.index.to_numpy()):
+        return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

@@ -23,7 +23,7 @@ from fairbound.cli.columns import (
     listed,
     numbers_of,
     one_column,
-    said_of_persons,
+    said_of_rows,
     weights_of,
 )
 from fairbound.cli.fitted import written_fit
@@ -100,7 +100,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
         clusters=clusters_of(frame, options.clusters),
-        **whole_file_facts(options, label, folder, warnings=said_of_persons(frame, label, options.clusters)),
+        **whole_file_facts(options, label, folder, warnings=said_of_rows(frame, label, options.clusters)),
         model={"kind": "numbers", "description": said},
         notes=notes,
     )

@@ -17,10 +17,11 @@ REAL = "The scores are real numbers; positive where above {:g}."
 
 def check_finite_scores(scores: np.ndarray) -> None:
     """Raises: DataError that counts the scores (n,) that are missing or infinite."""
-    gone = int((~np.isfinite(scores)).sum())
-    if gone:
+    gone = ~np.isfinite(scores)
+    if gone.any():
         raise DataError(
-            f"the score is missing or infinite in {gone} of {len(scores)} rows; drop these rows or fill them."
+            f"the score is missing or infinite in {gone.sum()} of {len(scores)} rows, the first in row {gone.argmax()} (counting from 0). "
+            "Drop these rows or fill them."
         )
 
 
