@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.names import did_you_mean, shortlist
+from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, stray_codes
@@ -281,6 +281,12 @@ def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.n
     try:
         return numbers_of(frame[column], column)
     except DataError as error:
+        named = {unspelled(str(label)): label for label in classes}
+        if spelled := [v for v in frame[column].unique().tolist() if unspelled(str(v)) in named and v not in classes]:
+            raise DataError(
+                f"the column {column!r} holds {spelled[0]!r}, and the label {named[unspelled(str(spelled[0]))]!r}: they differ in capitals or blanks. "
+                "Write them alike."
+            ) from None
         raise DataError(
             f"{error} Give scores as numbers, or decisions as the labels {' and '.join(map(repr, classes))}."
         ) from None

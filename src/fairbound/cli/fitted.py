@@ -30,15 +30,20 @@ def trained_on(folder: Folder | None, checksum: str) -> bool:
     return folder is not None and folder.extras.get(TRAINED_ON) == checksum
 
 
+def trained_columns(folder: Folder) -> dict[str, Any]:
+    """The names of the "label" and of the "weights" that a saved model was trained by; {} where its folder has none."""
+    return json.loads(folder.extras.get(COLUMNS, "{}"))  # type: ignore[no-any-return]
+
+
 def other_columns(folder: Folder | None, label: str, weights: str | None) -> list[str]:
     """What a reader must know where a saved model was trained on another label than it is judged by, or with weights
     and is judged without."""
-    if folder is None or COLUMNS not in folder.extras:
+    if folder is None:
         return []
-    known, said = json.loads(folder.extras[COLUMNS]), []
-    if known["label"] != label:
+    known, said = trained_columns(folder), []
+    if known.get("label", label) != label:
         said.append(f"The model in {folder.path} was trained on the label {known['label']!r}, not {label!r}.")
-    if known["weights"] is not None and weights is None:
+    if known.get("weights") is not None and weights is None:
         said.append(
             f"The model in {folder.path} was trained with the weights {known['weights']!r}, and none are given here: rows count alike, so "
             "that these are not the rates that its bounds were met by. Name the weights with --weights."

@@ -73,7 +73,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         some, rows = ("above 0", "every row") if s.min() > 0 else ("0 or above", "every row above 0")
         raise DataError(
             f"all {len(s):,} scores are {some} (from {s.min():g} to {s.max():g}), so {rows} would count as positive. Say "
-            "where positive begins with threshold= (--threshold); 0 if they are logits."
+            "where positive begins with threshold= (--threshold): 0 if they are logits, 50 if they are percentages."
         )
     at = 0.0 if threshold is None else threshold
     return s - at, REAL.format(at)

@@ -231,3 +231,34 @@ def test_a_code_lies_far_from_the_other_numbers_and_is_no_rarity(code, others, f
     values = np.r_[np.linspace(*others, 980), [code] * 20, [np.nan] * 5]
     assert stray_codes(values) == [code] * found
     assert stray_codes(np.r_[values, np.linspace(*others, 2000)]) == []
+
+
+def test_labels_spelt_otherwise_and_percentages_are_told_what_to_do(people, tmp_path, capsys):
+    frame = pd.read_csv(people).dropna()
+    frame["said"], frame["percent"] = frame.paid.str.title(), np.linspace(1, 99, len(frame))
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    call = ["audit", "--data", str(tmp_path / "s.csv"), "--label", "paid", "--out", str(tmp_path / "o"), "--score"]
+    assert main([*call, "said"]) == 2
+    said = capsys.readouterr().err
+    assert "holds 'Yes', and the label 'yes': they differ in capitals or blanks" in said or "'No', and" in said
+    assert main([*call, "percent"]) == 2
+    said = capsys.readouterr().err
+    assert "where positive begins with --threshold: 0 if they are logits, 50 if they are percentages." in said
+
+
+def test_the_classes_of_a_label_are_not_called_groups(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"party": rng.choice(list("abc"), 300), "p": rng.choice(list("abc"), 300), "sex": rng.choice(["f", "m"], 300)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    call = ["audit", "--data", tmp_path / "t.csv", "--label", "party", "--score", "p", "--group", "sex"]
+    main([str(a) for a in [*call, "--constraint", "class_recall_parity <= 0.5", "--out", tmp_path / "o"]])
+    out, page = capsys.readouterr().out, (tmp_path / "o" / "report.html").read_text()
+    assert "Classes of party" in out and "Groups of sex" in out
+    assert "Classes of party" in page and "Groups of sex" in page
+
+
+def test_the_confidence_of_a_comparison_is_that_of_each_interval(capsys):
+    assert main(["compare", "--help"]) == 0
+    assert "Confidence of each interval by itself" in " ".join(capsys.readouterr().out.split())

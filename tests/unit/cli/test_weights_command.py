@@ -143,6 +143,8 @@ def test_another_label_or_no_weights_than_in_training_are_warned_of(run, half_wr
     for given, said in ((COMMON, weights), (other, label), ([*COMMON, "--weights", "w"], None)):
         found = run("audit", "--data", path, *given, "--model", model)["warnings"]
         assert [text for text in (weights, label) if any(text in line for line in found)] == [said] * (said is not None)
+    assert main(["predict", "--data", str(path), "--model", str(model), "--out", str(tmp_path / "p.csv")]) == 0
+    assert "rows are counted here; the model was trained with weights" in capsys.readouterr().out
     assert main(["compare", str(model), "x", "--data", str(path), *other[:-2]]) == 0
     found = json.loads(capsys.readouterr().out)["warnings"]
     assert any(label in line for line in found) and any(weights in line for line in found)
