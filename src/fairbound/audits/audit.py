@@ -102,6 +102,7 @@ def audit(
         raise OptionError(
             "positive= names the label of positive decisions, of which this audit knows none; leave it out."
         )
+    data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
     together = None if clusters is None else _together(clusters, y, bounds, qid)
     given = Given(
         scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {}, together
@@ -111,14 +112,14 @@ def audit(
             raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
         found = ranking_facts(scores, y, qid, sensitive_features, given.compare, bounds, alpha, confidence)
         groups = Groups.of_rows(sensitive_features, len(y))
-        about = facts_of_data(groups, {"label": "relevance", "positive": None, **(data or {})})
+        about = facts_of_data(groups, {"label": "relevance", "positive": None, **data})
         facts = {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
     elif any("predictions" in b.needs for b in bounds):
-        facts = _number_facts(given, bounds, alpha, data or {})
+        facts = _number_facts(given, bounds, alpha, data)
     elif positive is None and _of_classes(scores, y, classes, sensitive_features, bounds):
-        facts = _class_facts(given, bounds, alpha, data or {})
+        facts = _class_facts(given, bounds, alpha, data)
     else:
-        facts = _group_facts(given, bounds, alpha, data or {})
+        facts = _group_facts(given, bounds, alpha, data)
     notes = [*notes, *words_of_clusters(together)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 

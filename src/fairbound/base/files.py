@@ -14,7 +14,16 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["atomic_write_bytes", "atomic_write_many", "atomic_write_text", "check_writable", "unless_failed"]
+from fairbound.base.errors import OptionError
+
+__all__ = [
+    "atomic_write_bytes",
+    "atomic_write_many",
+    "atomic_write_text",
+    "check_not_read",
+    "check_writable",
+    "unless_failed",
+]
 
 _NEXT_MOVE = {
     errno.ENOSPC: "the disk is full: free some space or choose another folder",
@@ -110,6 +119,13 @@ def check_writable(folder: str | os.PathLike[str]) -> Path:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)
     return folder
+
+
+def check_not_read(written: Path, *read: str | os.PathLike[str]) -> None:
+    """Raises: OptionError where the file to write is one of those to read, or in a folder of them."""
+    for source in map(Path, read):
+        if written.exists() and any(written.samefile(file) for file in [source, *source.glob("*")] if file.exists()):
+            raise OptionError(f"{written} is read, so it cannot be written too; write to another place with --out.")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from fairbound.base.errors import BINARY
 ADVICE = {
     "positive=": "--positive ",
     "certify=True": "--certify",
+    "threshold= (--threshold)": "--threshold",
     "Leave them out of X": "Leave them out with --drop",
     "options=TableOptions(knots=0)": "--knots 0",
     "group_terms=True": "--group-terms",

@@ -36,8 +36,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if quiet and progress:
         return _fail("--quiet and --progress exclude each other; give one of them.")
     arguments = [word for word in arguments if word not in ("--quiet", "--progress")]
+    told: set[str] = set()
+
+    def show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+        said = " ".join(for_commands(str(message)).split())
+        if said not in told:
+            print(f"fairbound: warning: {said}", file=sys.stderr)
+        told.add(said)
+
     with logged(quiet, progress), warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = show_warning
         try:
             command = typer.main.get_command(_app())
             return int(command.main(args=arguments, prog_name="fairbound", standalone_mode=False) or 0)
@@ -82,10 +90,6 @@ def _said(error: Exception) -> str:
 def _fail(message: str, code: int = WRONG_USE) -> int:
     print(f"fairbound: {' '.join(message.split())}", file=sys.stderr)
     return code
-
-
-def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-    print(f"fairbound: warning: {' '.join(for_commands(str(message)).split())}", file=sys.stderr)
 
 
 COMMANDS: dict[str, type] = {

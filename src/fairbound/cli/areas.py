@@ -13,7 +13,7 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
-from fairbound.base.files import check_writable
+from fairbound.base.files import check_not_read, check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audited import data_facts
 from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
@@ -32,6 +32,8 @@ from fairbound.tables import Chunks, TableEncoder
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.in_parts import learn_chunks
 
+SCORES = "scores.csv"
+"""What shift writes of the moved scores, beside its report."""
 SCORE_ONLY = (
     "Where a positive decision begins is left open; accuracy and rates are those of scores above {threshold:g}."
 )
@@ -82,7 +84,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     """Fit scale and shift on some rows, judge the moved scores on the others, write shift.json,
     scores.csv and the report."""
     bound = _one_area(options.constraint)
-    check_writable(options.out)
+    check_not_read(check_writable(options.out) / SCORES, options.data)
     began = time.perf_counter()
     frame, label, notes = labelled_table(options)
     column = one_column(options.score, frame.columns, "--score")
@@ -109,7 +111,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     }  # fmt: skip
     held = np.isin(np.arange(len(moved)), test).astype(int)
     scored = csv_file("row", "held_out", "score", lines=zip(frame.index, held, moved.tolist(), strict=True))
-    files = {"shift.json": json_file(done), "scores.csv": scored}
+    files = {"shift.json": json_file(done), SCORES: scored}
     return written_audit(found, options.out, time.perf_counter() - began, options.seed, files)
 
 

@@ -29,7 +29,7 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
-    said_of_persons,
+    said_of_rows,
     weights_of,
 )
 from fairbound.cli.fitted import training_facts
@@ -61,7 +61,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     frame, label, unlabelled = labelled_table(options)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
-    warnings = list(said_of_persons(frame, label, options.clusters))
+    warnings = list(said_of_rows(frame, label, options.clusters))
     classifier, bounds = _model_and_bounds(options, folder, frame.columns)
     measured: dict[str, Any]
     if classifier is not None:
@@ -86,7 +86,8 @@ def run_audit(options: AuditOptions) -> Outcome:
         else:
             two = _two(frame, label, options.positive, options)
             scores = decided_or_scored(frame, column, two["classes"])
-            notes = [as_logits(scores, options.threshold)[1]]
+            with in_file(options.data, frame.index.to_numpy()):
+                notes = [as_logits(scores, options.threshold)[1]]
             measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
     found = audit(
@@ -96,7 +97,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
         clusters=clusters_of(frame, options.clusters),
-        **whole_file_facts(options.data, label, folder, classes=classes, warnings=warnings),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options),
         notes=[*unlabelled, *notes],
     )
@@ -156,18 +157,16 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
                 scores = decided_or_scored(frame, str(score), classes)
             else:
                 scores = classifier.decision_function(frame, groups)
-        counts = AuditCounts.of(
-            scores, target[numbers], groups, threshold=options.threshold if classifier is None else 0.0
-        )
+            counts = AuditCounts.of(
+                scores, target[numbers], groups, threshold=options.threshold if classifier is None else 0.0
+            )
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
     said = merged.audit(
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **whole_file_facts(
-            options.data, label, folder, classes=classes, warnings=_lacked_in_training(new, len(merged))
-        ),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=_lacked_in_training(new, len(merged))),
         model=model_facts(classifier, options),
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )

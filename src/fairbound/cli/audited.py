@@ -9,7 +9,8 @@ from typing import Any
 from fairbound.audits.records import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import file_checksum
-from fairbound.cli.fitted import trained_on
+from fairbound.cli.fitted import other_columns, trained_on
+from fairbound.cli.using import AuditOptions
 from fairbound.estimators.folder import Folder
 
 OF_TRAINING = (
@@ -29,22 +30,23 @@ def data_facts(
 
 
 def whole_file_facts(
-    path: str,
+    options: AuditOptions,
     label: str,
     folder: Folder | None,
     rows: str = "rows",
     classes: Sequence[Any] = (),
     warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`data_facts` of a file whose rows are all judged, and the warnings: those given, and one more where the model
-    saved in `folder` was trained on this file. rows: what they are called."""
-    checksum = file_checksum(path)
+    """`data_facts` of a file whose rows are all judged, and the warnings: those given, and more where the model saved
+    in `folder` was trained on this file, on another label or with weights. rows: what they are called."""
+    checksum = file_checksum(options.data)
     seen = trained_on(folder, checksum)
     split = f"all {rows} of the file{', which the model was trained on' if seen else ', taken as held out'}"
-    facts = data_facts(Path(path).name, label, split, checksum, classes=classes)
+    facts = data_facts(Path(options.data).name, label, split, checksum, classes=classes)
     if seen:
         facts["data"]["trained_on"] = True
-    return {**facts, "warnings": [*([OF_TRAINING] if seen else []), *warnings]}
+    odd = other_columns(folder, label, options.weights)
+    return {**facts, "warnings": [*([OF_TRAINING] if seen else []), *odd, *warnings]}
 
 
 def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:

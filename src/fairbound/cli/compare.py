@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.compare import compare
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.names import shortlist
 from fairbound.cli.columns import (
     KEEP_ONE,
     decided_or_scored,
@@ -21,10 +22,10 @@ from fairbound.cli.columns import (
     labelled_table,
     listed,
     one_column,
-    said_of_persons,
+    said_of_rows,
     weights_of,
 )
-from fairbound.cli.fitted import trained_on
+from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
@@ -33,7 +34,7 @@ from fairbound.estimators.folder import load_folder
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.scores import as_logits
 
 
@@ -63,7 +64,13 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
     with in_label(options.data, label, frame.index.to_numpy()):
-        target, classes = binary_labels(frame[label], options.positive or next(iter(known), None))
+        codes, named = class_labels(frame[label])
+        if len(named) > 2:
+            raise DataError(
+                f"compare takes labels of two values, and these have {len(named)}, {shortlist(named, quoted=True)}. Make a column of one "
+                f"class against the rest, such as {label} == {named[0]!r}, and compare by that, or audit each model by itself."
+            )
+        target, classes = positive_last(codes, named, options.positive or next(iter(known), None))
     first, second = (
         _scores(named, model, frame, classes, groups, options)
         for named, model in zip((options.first, options.second), models, strict=True)
@@ -84,7 +91,8 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     checksum = file_checksum(options.data)
     own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
     found["warnings"] += [
-        *said_of_persons(frame, label, remedy=KEEP_ONE),
+        *(said for folder in folders for said in other_columns(folder, label, options.weights)),
+        *said_of_rows(frame, label, remedy=KEEP_ONE),
         *(
             f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
             "little about new rows."
@@ -110,4 +118,5 @@ def _scores(
             return model.decision_function(frame, groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
     given = decided_or_scored(frame, column, classes)
-    return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]
+    with in_file(options.data, frame.index.to_numpy()):
+        return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

@@ -82,7 +82,7 @@ def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
         judged_rows, rows=rows, encoded=parts.train, numbers=parts.split.train, by_class=by_class(bounds)
     )
     lines = in_training(options, bounds, done, of_training, found)
-    outcome = written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
+    outcome = written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
     return outcome if shards.alone or done.stopped else replace(outcome, exit_code=0)
 
 
@@ -186,13 +186,17 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
     facts, out = classifier.fit_report_, []
     if facts["constraints"] and not facts["feasible"]:
         out.append(facts["message"][0].upper() + facts["message"][1:])
+        together = len(facts["constraints"]) > 1
+        if together:
+            out.append("No model that was tried met the bounds together; one of them by itself may be met.")
+        tried = "any model tried under all bounds together" if together else "any model tried"
         for stated in facts["constraints"]:
             under = stated.get("trained_under", stated["text"])
             curve = [v for v in classifier.trajectory_["constraints"].get(under, ()) if v is not None]
             floor = stated["sense"] == "at least"
             if curve and (max(curve) < stated["bound"] if floor else min(curve) > stated["bound"]):
                 which, best = ("largest", max(curve)) if floor else ("smallest", min(curve))
-                out.append(f"{stated['text']}: the {which} value reached on the training rows was {best:.4g}.")
+                out.append(f"{stated['text']}: on the training rows the {which} value of {tried} is {best:.4g}.")
     out += facts["warnings"]
     if interrupted(classifier):
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ from fairbound.report import write_audit
 
 TRAINED_ON = "data.txt"
 """The file of a model folder that holds the checksum of what it was trained on."""
+COLUMNS = "columns.json"
+"""The file of a model folder that holds the names of the label and of the weights, null without weights."""
 MOST = 20
 """Weights that a report shows."""
 
@@ -27,6 +28,27 @@ MOST = 20
 def trained_on(folder: Folder | None, checksum: str) -> bool:
     """Whether the file of this checksum is the one that the saved model was trained on."""
     return folder is not None and folder.extras.get(TRAINED_ON) == checksum
+
+
+def trained_columns(folder: Folder) -> dict[str, Any]:
+    """The names of the "label" and of the "weights" that a saved model was trained by; {} where its folder has none."""
+    return json.loads(folder.extras.get(COLUMNS, "{}"))  # type: ignore[no-any-return]
+
+
+def other_columns(folder: Folder | None, label: str, weights: str | None) -> list[str]:
+    """What a reader must know where a saved model was trained on another label than it is judged by, or with weights
+    and is judged without."""
+    if folder is None:
+        return []
+    known, said = trained_columns(folder), []
+    if known.get("label", label) != label:
+        said.append(f"The model in {folder.path} was trained on the label {known['label']!r}, not {label!r}.")
+    if known.get("weights") is not None and weights is None:
+        said.append(
+            f"The model in {folder.path} was trained with the weights {known['weights']!r}, and none are given here: rows count alike, so "
+            "that these are not the rates that its bounds were met by. Name the weights with --weights."
+        )
+    return said
 
 
 def interrupted(model: Any) -> bool:
@@ -66,22 +88,23 @@ def _weights(model: Any) -> list[dict[str, Any]]:
 
 def written_fit(
     found: dict[str, Any],
-    out: Path,
+    options: Any,
     model: Any,
     checksum: str | None,
     lines: Sequence[str] = (),
     *,
     stopped: bool = False,
 ) -> Outcome:
-    """Write a fitted estimator, its training records and its audit to the folder `out`, which is held; what the command
+    """Write a fitted estimator, its training records and its audit to the folder `options.out`, which is held; what the command
     says of it. All is written beside what is older before that is replaced, and the older report goes first, so that a
     kill never leaves it beside the new model.
 
-    checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
+    options: of the command, with `out` and `weights`. checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
     Raises: ImportError where the page cannot be drawn; the rest is there then.
     """
     found |= {name: [for_commands(said) for said in found[name]] for name in ("warnings", "notes")}
-    extras = None if checksum is None else {TRAINED_ON: checksum}
+    out, columns = options.out, {"label": found["data"]["label"], "weights": options.weights}
+    extras = {COLUMNS: json.dumps(columns)} | ({} if checksum is None else {TRAINED_ON: checksum})
     files = {f"model/{name}": data for name, data in folder_contents(**parts_of(model), extras=extras).items()}
     records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
     write_audit(found, out, files | {"records.jsonl": records.encode()})

@@ -117,6 +117,9 @@ def _of_seed(
         held = judged_rows(classifier, rows, parts.held, split.test, by_class=by_class(stated))
         found = audit(**held, constraint=bound or stated[-1], confidence=options.confidence)
         point = _point(bound, options.seed, found, classifier)
+        if bound is None:
+            learnt = judged_rows(classifier, rows, parts.train, split.train, by_class=by_class(stated))
+            point["train_value"] = audit(**learnt, constraint=stated[-1])["constraints"][0]["value"]
         free = held["scores"] if free is None else free
         points.append(point | _of_groups(found, held, free, bound) if by_group else point)
         wrong.append((held["scores"] > 0 if "threshold" in held else held["scores"]) != held["y"])

@@ -24,12 +24,16 @@ KEYS = (
 )  # fmt: skip
 
 
+LOW_IS_GOOD = {"log_loss", "root_mean_squared_error"}
+"""Metrics of an audit of which less is better."""
+
+
 @dataclass(frozen=True)
 class Gate:
     """What was found. passed: whether all holds. exit_code: 0, 1 where something is broken, 3 where only evidence is
     missing.
     reasons: what does not hold, in sentences. measured: every bound's verdict and every metric asked for, with its
-    value. summary: of the audit, as `fairbound audit --json` prints it;
+    value, and every bound's value beside that of the baseline. summary: of the audit, as `fairbound audit --json` prints it;
     its "out" is None where the file names no folder."""
 
     passed: bool
@@ -77,13 +81,16 @@ def check(config: str | Path) -> Gate:
     summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
     broken, wanting = _verdicts(summary, accept)
     broken += _too_low(summary, stated.get("least", {}))
+    compared_to: list[str] = []
     if "baseline" in stated:
-        broken += _worse(stated, asked, config.parent)
+        worse, compared_to = _beside_baseline(stated, asked, config.parent)
+        broken += worse
     code = 1 if broken else 3 if wanting else 0
     measured = [_found(c) for c in summary["constraints"]]
     measured += [
         f"{k} {_number(summary['metrics'][k])}, at least {v} is asked" for k, v in stated.get("least", {}).items()
     ]
+    measured += compared_to
     return Gate(not broken and not wanting, code, (*broken, *wanting), tuple(measured), summary)
 
 
@@ -148,6 +155,10 @@ def _too_low(summary: dict[str, Any], least: Any) -> list[str]:
     unknown = sorted(set(least) - set(summary["metrics"]))
     if unknown:
         raise OptionError(f"least names {unknown}, which are no metrics of the audit: {', '.join(summary['metrics'])}.")
+    if turned := sorted(set(least) & LOW_IS_GOOD):
+        raise OptionError(
+            f"least names {', '.join(turned)}, of which less is better; at least so much says nothing good of a model. Leave it out."
+        )
     found = summary["metrics"]
     low = {k: v for k, v in least.items() if found[k] is None or found[k] < v}
     return [
@@ -160,8 +171,8 @@ def _below(value: float, least: float) -> str:
     return next(text for digits in (4, 6, 17) if float(text := f"{value:.{digits}g}") < least)
 
 
-def _worse(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> list[str]:
-    """The bounds whose value is worse than the baseline's, beyond what chance explains."""
+def _beside_baseline(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> tuple[list[str], list[str]]:
+    """The bounds whose value is worse than the baseline's, beyond what chance explains, and the others."""
     named = stated.get("model") or stated.get("score")
     first, second = (
         str(folder / str(n)) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)
@@ -169,9 +180,13 @@ def _worse(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> list[
     names = ("threshold", *(field.name for field in fields(JudgeOptions)))
     alike = {name: asked[name] for name in names if name in asked}
     found = compared(CompareOptions(first=first, second=second, **alike))
-    worse = []
+    worse, others = [], []
     for d in found["differences"]:
         floor, bound = ">=" in d["name"], "<=" in d["name"] or ">=" in d["name"]
         if bound and d["lower"] is not None and (d["upper"] < 0 if floor else d["lower"] > 0):
             worse.append(f"{d['name']}: {d['second']:.4g}, worse than the baseline's {d['first']:.4g} beyond chance")
-    return worse
+        elif bound:
+            others.append(
+                f"{d['name']}: {_number(d['second'])}, not worse for certain than the baseline's {_number(d['first'])}"
+            )
+    return worse, others

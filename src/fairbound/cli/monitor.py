@@ -14,8 +14,8 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
-from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_persons
-from fairbound.cli.fitted import trained_on
+from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_rows
+from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.using import MonitorOptions
@@ -53,6 +53,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
         said.append(OF_TRAINING)
+    if options.data is not None:
+        said += other_columns(folder, str(options.label), options.weights)
     found = monitor.look(title=f"Monitor: {options.state.name}")
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)
@@ -121,7 +123,7 @@ def _added(
         monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
-    return monitor, left_out, said_of_persons(frame, label, remedy=KEEP_ONE)
+    return monitor, left_out, said_of_rows(frame, label, remedy=KEEP_ONE)
 
 
 @contextlib.contextmanager

@@ -244,6 +244,8 @@ class HeldOutOptions:
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
         check_share(self.test_size)
+        if self.on_insufficient != "warn" and not self.certify:
+            raise OptionError("--on-insufficient is of a model that --certify confirms; add that, or leave it out.")
         if self.certify and self.test_size is not None:
             raise OptionError("--certify decides itself how many rows are held out; leave --test-size out.")
         if self.certify and self.split_by is not None:

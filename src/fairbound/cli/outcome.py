@@ -65,7 +65,7 @@ def verdict_text(audit: dict[str, Any]) -> str:
     """The audit as a table, and of each undecided bound the group with the fewest rows, which widens its interval."""
     lines = [table(audit)]
     for c in audit["constraints"]:
-        if c["verdict"] == "insufficient" and len(c["groups"]) > 1:
+        if c["verdict"] == "insufficient" and len(c["groups"]) > 1 and not c["why"]:
             group, n = min(c["groups"].items(), key=lambda item: item[1])
             group = re.sub(
                 r", predicted .*?(?= \| y=|$)", "", group

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import atomic_write_text
+from fairbound.base.files import atomic_write_text, check_not_read
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
+from fairbound.cli.fitted import trained_columns
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import is_file
 from fairbound.cli.using import PredictOptions
 from fairbound.estimators.classifier import FairClassifier, probabilities
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saved import kind_of
@@ -34,6 +35,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     if not is_file(options.data):
         raise OptionError(f"--data of predict is a CSV or Parquet file, and {options.data!r} is none.")
     folder = load_folder(options.model)
+    check_not_read(options.out, options.data, model_folder(options.model))
     model = MODELS[kind_of(folder)].load(folder)
     kept = listed(options.keep, file_columns(options), "--keep")
     parts, first, unseen = [], 0, Counter[str]()
@@ -53,11 +55,13 @@ def run_predict(options: PredictOptions) -> Outcome:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     path = atomic_write_text(options.out, table.to_csv(index=False))
     summary: dict[str, Any] = {"rows": len(table), "columns": list(table.columns), "out": str(path)}
+    weighted = bool(trained_columns(folder).get("weights"))
     text = f"{len(table):,} rows: {', '.join(table.columns)}\n"
     if "prediction" in table and isinstance(model, FairClassifier):
         counts = table["prediction"].value_counts(sort=False).sort_index()
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
+        text += "  (rows are counted here; the model was trained with weights)\n" * weighted
     summary["warnings"] = replace(model.encoder_.last_report, rows=len(table), unseen=dict(unseen)).strange_lines()
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")

@@ -57,7 +57,7 @@ def fit_ranking(options: FitOptions) -> Outcome:
     )  # fmt: skip
     lines = in_training(options, bounds, done, partial(_scored, rows, done.split.train), found)
     with locked(options.out):
-        return written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
+        return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def audit_ranking(options: AuditOptions) -> Outcome:
@@ -90,7 +90,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         bounds,
         qid=frame[query],
         confidence=options.confidence,
-        **whole_file_facts(options.data, label, folder, "queries"),
+        **whole_file_facts(options, label, folder, "queries"),
         model=model_facts(ranker, options),
         notes=notes,
     )

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
+from fairbound.base.files import check_not_read, check_writable
 from fairbound.base.own import own_module
 from fairbound.cli.audited import add_own_model, data_facts
 from fairbound.cli.options import FitOptions
@@ -22,12 +22,14 @@ from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, 
 from fairbound.cli.stated import stated_bounds
 from fairbound.estimators.reduction import Reduction
 from fairbound.estimators.tried import own_threshold
-from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.scoring import CODES, scores_of
 
 NOT_FOR_ESTIMATORS = (
     "model", "algorithm", "objective", "weight_decay", "budget", "batch_size", "certify", "use_groups_at_prediction",
     "group_terms", "chunk_rows", "qid",
 )  # fmt: skip
+DECISIONS = "decisions.csv"
+"""What is written of the decisions, beside the report."""
 NOT_SAVED = (
     "No model is saved: a classifier of another library has no form that loads without running code. Decisions of these rows "
     "are in decisions.csv; to decide on new rows, fit in Python with fairbound.Reduction."
@@ -39,7 +41,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     options.refuse("a classifier of another library", "--estimator", *NOT_FOR_ESTIMATORS)
     estimator = named_classifier(str(options.estimator), options.seed)
     bounds = stated_bounds(options.constraint, options.cross)
-    check_writable(options.out)
+    check_not_read(check_writable(options.out) / DECISIONS, options.data)
     rows = read_rows(options)
     rows.check_bounds(bounds)
     parts = encoded_parts(
@@ -63,7 +65,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     found = _judged(options, bounds, parts, fair, scores, seconds)
     decided = np.asarray(rows.classes, dtype=object)[(scores > 0).astype(int)].tolist()
     decisions = csv_file("row", "decision", "score", lines=zip(test.tolist(), decided, scores.tolist(), strict=True))
-    return written_audit(found, options.out, seconds, options.seed, {"decisions.csv": decisions})
+    return written_audit(found, options.out, seconds, options.seed, {DECISIONS: decisions})
 
 
 def named_classifier(text: str, seed: int) -> Any:
@@ -109,9 +111,9 @@ def _judged(
     if options.baseline:
         weight = rows.weight_of(train)
         free = clone(fair.estimator).fit(
-            parts.train.features, rows.y[train], **({} if weight is None else {"sample_weight": weight})
+            parts.train.features, rows.target[train], **({} if weight is None else {"sample_weight": weight})
         )
-        free_scores = scores_of(free, "auto", parts.held.features, fair.classes_)
+        free_scores = scores_of(free, "auto", parts.held.features, CODES)
         compare["unconstrained"] = free_scores - own_threshold(free)
     found = audit(
         scores,

@@ -23,7 +23,7 @@ from fairbound.cli.columns import (
     listed,
     numbers_of,
     one_column,
-    said_of_persons,
+    said_of_rows,
     weights_of,
 )
 from fairbound.cli.fitted import written_fit
@@ -59,7 +59,7 @@ def regress(options: RegressOptions) -> Outcome:
     )  # fmt: skip
     lines = in_training(options, stated, done, partial(_scored, rows, done.split.train), found)
     with locked(options.out):
-        return written_fit(found, options.out, done.model, rows.checksum, lines, stopped=done.stopped)
+        return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: list, certify: float) -> FairRegressor:
@@ -100,7 +100,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         confidence=options.confidence,
         sample_weight=weights_of(frame, options.weights, options.data),
         clusters=clusters_of(frame, options.clusters),
-        **whole_file_facts(options.data, label, folder, warnings=said_of_persons(frame, label, options.clusters)),
+        **whole_file_facts(options, label, folder, warnings=said_of_rows(frame, label, options.clusters)),
         model={"kind": "numbers", "description": said},
         notes=notes,
     )

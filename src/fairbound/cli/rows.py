@@ -20,6 +20,8 @@ from fairbound.base.seeds import seed_for
 from fairbound.cli.advice import for_commands
 from fairbound.cli.columns import (
     KEEP_ONE,
+    coded_numbers,
+    copied_rows,
     file_checksum,
     file_columns,
     groups_in,
@@ -206,6 +208,8 @@ def rows_of_file(
     remedy = "--split-by {} holds out whole persons, and takes their rows together." if may_split else KEEP_ONE
     cautions = () if by else repeated_identifiers(frame.drop(columns=[label, *queries]), remedy)
     groups = groups_in(frame, attributes) or no_groups(len(frame))
+    if chunk_rows is None:
+        cautions = (*cautions, *(() if by else copied_rows(frame)), *coded_numbers(frame[features]))
     if chunk_rows is None and not asked.keep_sensitive:
         cautions = (*cautions, *twin_words(frame[features], groups))
     for said in cautions:

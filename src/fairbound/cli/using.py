@@ -176,6 +176,9 @@ class CompareOptions(JudgeOptions):
     first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
     second: Annotated[str, argument("The other one.")]
     threshold: Threshold = None
+    confidence: Annotated[
+        float, option("--confidence", help="Confidence of each interval by itself, between 0.5 and 1.")
+    ] = 0.95
     out: OutIfAny = None
 
     def __post_init__(self) -> None:

@@ -33,6 +33,8 @@ KEPT = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.02)
 
 MORE = 1000
 
+ALIKE = "{} gives every row the same decision"
+
 SHOWN = 0.00005
 """The smallest number that is not printed as 0."""
 
@@ -57,7 +59,8 @@ def feasibility(
     options: those of FairClassifier, such as model or objective.
     Returns: plain data.
         "curve": one entry per model from loose to tight: `trained_under`, `value`, `lower`, `upper`, `accuracy`,
-        `cost` (what `objective` minimises), `certified` (whether its interval lies within the stated bound).
+        `cost` (what `objective` minimises), `certified` (whether its interval lies within the stated bound), `constant`
+        (whether it decides all held-out rows alike).
         "smallest": the entry of the smallest value. "knee": the one from which on a tighter bound costs much (farthest
         above the line between the ends), None where that may be chance. "cheapest": the least costly one whose interval
         lies within the bound, or None.
@@ -89,13 +92,14 @@ def feasibility(
     found = [judge(model) for model in frontier(classifier, train, [()])]
     stages = [(bound,) for bound in _bounds(stated, found[0].findings[0]["value"])]
     found += [judge(model) for model in frontier(classifier, train, stages, found[0].model)]
-    curve = [_entry(one) for one in found]
+    scored = [held.scored(one.model, confidence) for one in found]
+    curve = [_entry(one, rows) for one, rows in zip(found, scored, strict=True)]
     order = sorted(range(len(found)), key=lambda i: excess(found[i], [stated]))
     inside = [i for i in order if curve[i]["certified"]]
     cheapest = min(inside, key=lambda i: found[i].cost, default=None)
     chosen = order[0] if cheapest is None else cheapest
-    more = more_rows(held.scored(found[chosen].model, confidence), stated, 1 - confidence)
-    wrong = np.stack([held.scored(one.model, confidence).wrong for one in found])
+    more = more_rows(scored[chosen], stated, 1 - confidence)
+    wrong = np.stack([rows.wrong for rows in scored])
     bent = bend(curve, "trained_under", stated.sense, wrong, held.weight)
     out = {
         "bound": stated.text,
@@ -120,7 +124,7 @@ def _bounds(stated: Bound, free: float | None) -> list[Bound]:
     return [stated.at(number) for number in loose]
 
 
-def _entry(one: Judged) -> dict[str, Any]:
+def _entry(one: Judged, rows: Scored) -> dict[str, Any]:
     facts = one.model.fit_report_["constraints"]
     found = one.findings[0]
     return {
@@ -131,6 +135,7 @@ def _entry(one: Judged) -> dict[str, Any]:
         "accuracy": one.measured,
         "cost": one.cost,
         "certified": found["verdict"] == "met",
+        "constant": len(np.unique(rows.predicted)) == 1,
     }
 
 
@@ -168,6 +173,8 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
     ends = ["not known" if small[k] is None else f"{small[k]:.4f}" for k in ("value", "lower", "upper")]
     which = "largest" if stated.sense == "at least" else "smallest"
     said = [f"The {which} value reached is {ends[0]} ({ends[1]} to {ends[2]}) on {rows} held-out rows."]
+    if small["constant"]:
+        said.append(f"{ALIKE.format('Its model')}.")
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
         if out["rows_needed"] is not None:
@@ -182,6 +189,8 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
         said.append(
             f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
+        if cheap["constant"]:
+            said.append(f"{ALIKE.format('It')}; loosen the bound for one that tells rows apart.")
     said.append(said_of(None if bent is None else bent["trained_under"], flat))
     said.append(worth_of_rows(out["more_rows"]))
     return " ".join(filter(None, said))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.estimators.lottery import GRID, NEGLIGIBLE, Lottery
-from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
 MOVES = (0.5, 0.25, 0.1, 0.05, 0.02)
@@ -46,15 +46,14 @@ class SeveralModels:
 
 @dataclass(frozen=True)
 class MeanOfFits(SeveralModels):
-    """models: fitted to the labels `classes`, with scores as `scores_of` has them. shares: of each, with sum 1."""
+    """models: fitted to the labels 0 and 1, with scores as `scores_of` has them. shares: of each, with sum 1."""
 
     shares: tuple[float, ...]
-    classes: np.ndarray
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) the mean of the models' scores."""
         parts = zip(self.models, self.shares, strict=True)
-        return np.asarray(sum(share * scores_of(model, "auto", X, self.classes) for model, share in parts))
+        return np.asarray(sum(share * scores_of(model, "auto", X, CODES) for model, share in parts))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from fairbound.estimators.tried import Tried
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.scoring import scores_of
+from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.postprocessing.weights import refuses_weights, weighted_part
 from fairbound.rows.groups import Groups, warn_of_groups
@@ -56,7 +56,7 @@ LARGEST = 100.0
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; decisions need no group.
 
-    estimator: the classifier; a clone is fitted each time. Of a Pipeline the last step takes the weights, and with
+    estimator: the classifier; a clone is fitted each time, to labels 0 and 1, of which 1 is positive. Of a Pipeline the last step takes the weights, and with
         metadata routing every other step that requests them.
     constraint: bounds on selection, error, true and false positive rates of groups, or ratios of them, as text or
         objects.
@@ -127,7 +127,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.folds_:
             tried = PlugIn(self.estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
         else:
-            tried = Tried(self.estimator, self.classes_, X, sweep)
+            tried = Tried(self.estimator, X, sweep)
         self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
         lottery = tried.mixed()
         model, threshold, excess, prices = tried.best()
@@ -250,7 +250,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     # -- predicting ---------------------------------------------------------------------------------------------
 
     def _scores(self, X: Any) -> np.ndarray:
-        return scores_of(self.estimator_, "auto", X, self.classes_)
+        return scores_of(self.estimator_, "auto", X, CODES)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) the model's score minus the threshold, above 0 where the positive label is predicted."""

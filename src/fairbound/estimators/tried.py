@@ -9,7 +9,7 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.mean_of_fits import MeanOfFits, best_mean
-from fairbound.postprocessing.scoring import fitted_to, scores_of
+from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
 
@@ -45,8 +45,8 @@ class Rules:
 class Tried(Rules):
     """The models fitted so far, and the best of them with its best threshold."""
 
-    def __init__(self, estimator: Any, classes: np.ndarray, X: Any, sweep: Sweep):
-        self.estimator, self.classes, self.X, self.sweep = estimator, classes, X, sweep
+    def __init__(self, estimator: Any, X: Any, sweep: Sweep):
+        self.estimator, self.X, self.sweep = estimator, X, sweep
         self.models: list[Any] = []
         self.pairs = Pairs(sweep)
 
@@ -61,7 +61,7 @@ class Tried(Rules):
         weights = weights * (len(weights) / weights.sum())
         if len(np.unique(labels[weights > 0])) < 2:
             return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
-        model = fitted_to(self.estimator, self.X, self.classes[labels], weights)
+        model = fitted_to(self.estimator, self.X, labels, weights)
         scores = self._scores(model)
         self.models.append(model)
         self.pairs.add(scores)
@@ -70,7 +70,7 @@ class Tried(Rules):
         return self.sweep.excess((scores > own).astype(float))
 
     def _scores(self, model: Any) -> np.ndarray:
-        return scores_of(model, "auto", self.X, self.classes)
+        return scores_of(model, "auto", self.X, CODES)
 
     def mixed(self) -> Lottery:
         """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers,
@@ -83,7 +83,7 @@ class Tried(Rules):
         found = best_mean(self.sweep, scores, lottery)
         if found is not None:
             drawn = np.flatnonzero(found.shares)
-            model = MeanOfFits(tuple(self.models[k] for k in drawn), tuple(found.shares[drawn].tolist()), self.classes)
+            model = MeanOfFits(tuple(self.models[k] for k in drawn), tuple(found.shares[drawn].tolist()))
             self._take(model, lottery.multipliers, model.decision_function(self.X), found.threshold)
         return lottery
 

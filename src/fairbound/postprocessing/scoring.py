@@ -17,6 +17,8 @@ from fairbound.postprocessing.weights import with_weights
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 from fairbound.rows.scores import check_finite_scores
 
+CODES = np.array([0, 1])
+"""The labels that a model is fitted to where its own library may take no others."""
 METHODS = ("decision_function", "predict_proba", "predict")
 
 
@@ -44,7 +46,7 @@ def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
 @contextmanager
 def _saying_why(estimator: Any, X: Any) -> Iterator[None]:
     """Raises: DataError where the estimator fails on an X that is no table,
-    or on columns of text or without a value, and names them."""
+    or on columns of text or without a value, and names them; and where it takes no other labels y than 0 and 1."""
     try:
         yield
     except (TypeError, ValueError, AttributeError) as error:
@@ -55,8 +57,10 @@ def _saying_why(estimator: Any, X: Any) -> Iterator[None]:
 
 
 def _reason(estimator: Any, X: Any, words: str) -> str | None:
-    """What in X the estimator did not take, as far as X and the words of its error show it, and what to do."""
+    """What in X or the labels the estimator did not take, as far as X and the words of its error show it, and what to do."""
     name = type(estimator).__name__
+    if "Expected: [0 1]" in words:
+        return f"{name} takes no labels but 0 and 1. Pass (y == POSITIVE).astype(int), with the value that counts as positive."
     if isinstance(X, Mapping):
         return f"{name} takes a table, and X is a {type(X).__name__}. Make it a frame: pandas.DataFrame(X)."
     if series_of(X) is not None:

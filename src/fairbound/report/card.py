@@ -122,8 +122,9 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
 def _impact(audit: dict[str, Any]) -> Iterator[str]:
     if not audit.get("impact"):
         return
-    yield "\n## Selection rates and impact ratios\n"
-    yield f"{words.IMPACT}\n"
+    heading, said = words.impact(audit)
+    yield f"\n## {heading}\n"
+    yield f"{said}\n"
     for table in audit["impact"]:
         yield f"\n### {_text(table['attribute'])}\n"
         rows = []

@@ -45,7 +45,7 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
 
 def groups(audit: dict[str, Any]) -> dict[str, Any]:
     """The groups of each attribute, in the order given, and the rates and means that any of them has; of rates their
-    meaning, of means the ends that they are drawn between."""
+    meaning, of means the ends that they are drawn between. of: what the entries of an attribute are."""
     found = dict.fromkeys(rate for g in audit["groups"] for rate in g["rates"])
     rates = [r for r in words.RATES if r in found] + [r for r in found if r not in words.RATES]
     meaning = "; ".join(f"{words.RATES[r][0].lower()}: {words.RATES[r][1]}" for r in rates if r in words.RATES)
@@ -57,6 +57,8 @@ def groups(audit: dict[str, Any]) -> dict[str, Any]:
         labels = [words.label(r) for r in own]
         means = {name: _scale(members, name) for name in dict.fromkeys(m for g in members for m in g.get("means", {}))}
         more = {"missing": missing.get(attribute, 0), "rates": own, "labels": labels, "means": means}
+        own_label = audit["data"].get("classes") and attribute not in audit["data"]["sensitive"]
+        more["of"] = "classes" if own_label else "groups"
         more["mean_labels"] = [words.label(name) for name in means]
         tables.append({"attribute": attribute, "groups": members, **more})
     return {

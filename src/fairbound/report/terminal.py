@@ -120,7 +120,7 @@ def _groups(made: dict[str, Any], width: int) -> str:
     """The rates and means of the largest groups of one attribute."""
     shown = sorted(made["groups"], key=lambda g: -g["n"])[:MOST_GROUPS]
     left = len(made["groups"]) - len(shown)
-    title = f"Groups of {made['attribute']}" + (
+    title = f"{made['of'].title()} of {made['attribute']}" + (
         f", the {MOST_GROUPS} largest; {left:,} more on the page" if left else ""
     )
     rows = [
@@ -132,7 +132,13 @@ def _groups(made: dict[str, Any], width: int) -> str:
         ]
         for g in shown
     ]
-    return grid(title, ("group", "rows", *map(_short_label, [*made["rates"], *made["means"]])), rows, (), width)
+    return grid(
+        title,
+        ("class" if made["of"] == "classes" else "group", "rows", *map(_short_label, [*made["rates"], *made["means"]])),
+        rows,
+        (),
+        width,
+    )
 
 
 def _rate(group: dict[str, Any], name: str) -> str:

@@ -36,6 +36,9 @@ IMPACT = (
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
 )
+UNWEIGHTED = (
+    " People are counted here, whatever their weights, so that these rates differ from the weighted ones of the groups."
+)
 WEIGHTS = (
     "The model's score is a weighted sum of the features; where it is above 0, positive is predicted. By how much it rises with one unit of a "
     "feature, and with one standard deviation of a number (a category is 0 or 1). Features that go together share their weight, so that "
@@ -43,6 +46,12 @@ WEIGHTS = (
 )
 MEASURES = {"accuracy": "accuracy", "root_mean_squared_error": "root mean squared error", "ndcg": "NDCG"}
 """What the models of a certificate are compared by."""
+
+NOT_REACHED = (
+    " These rows confirm it too, but models are tested one after the other, in an order fixed on other rows, the most cautious first, and "
+    "none counts after the first that is not confirmed: the best of all would be confirmed by chance too often."
+)
+"""Why a model without bounds that meets them was not returned."""
 
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
 
@@ -56,6 +65,8 @@ def label(name: str) -> str:
     """``"balanced_accuracy"`` as people read it: ``"Balanced accuracy"``."""
     if name in RATES:
         return RATES[name][0]
+    if name == "mean_average_precision":
+        return "Mean average precision (relevant: above 0)"
     if " " in name:  # words already, which may name a class
         return name[:1].upper() + name[1:]
     words = [_ACRONYMS.get(word.lower(), word) for word in name.replace("_", " ").split()]
@@ -102,6 +113,15 @@ def count(value: int | None) -> str:
 def percent(confidence: float) -> str:
     """``0.95`` as ``95 %``."""
     return f"{100 * confidence:.6g} %"
+
+
+def impact(audit: dict[str, Any]) -> tuple[str, str]:
+    """The heading of the table of impact ratios, and what is said under it."""
+    weighted = audit["data"].get("weighted", False)
+    return (
+        "Selection rates and impact ratios" + ", unweighted" * weighted,
+        IMPACT + UNWEIGHTED * weighted,
+    )
 
 
 def at_least(constraint: dict[str, Any]) -> bool:
@@ -204,7 +224,10 @@ def certified_price(made: dict[str, Any]) -> str:
         price = f"{lost:g} percentage points of accuracy" if lost > 0 else "no accuracy"
     else:
         price = f"{number(lost)} in {said}" if round(lost, 4) > 0 else f"nothing in {said}"
-    return f"It measures {values} at {_an(said)} of {number(free[measure])}. The bound costs {price}."
+    whole = f"It measures {values} at {_an(said)} of {number(free[measure])}. The bound costs {price}."
+    return whole + (
+        NOT_REACHED if made.get("verdict") == free["verdict"] == "met" and not price.startswith("no") else ""
+    )
 
 
 def _an(noun: str) -> str:

@@ -16,6 +16,7 @@ from sklearn import get_config
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import seen, unspelled
+from fairbound.rows.labels import FEATURE_CODES
 from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
@@ -325,7 +326,10 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
                 f"{attribute} has {len(names)} groups, each a number, such as {names[0]}. Where it is a quantity, such as an age, make a "
                 "column of a few bands and compare these (pandas.cut)."
             )
-        if unnamed := [name for name in names if unspelled(name) in READS_MISSING]:
+        codes = [name for name in names if is_number(name) and float(name) in FEATURE_CODES and float(name) < 0]
+        if any(is_number(name) and float(name) < 0 and name not in codes for name in names):
+            codes = []
+        if unnamed := [name for name in names if unspelled(name) in READS_MISSING or name in codes]:
             out.append(
                 f"{attribute}: {', '.join(map(repr, unnamed))} {'is' if len(unnamed) == 1 else 'are'} counted as a group of "
                 "people like any other. Where it means not known, make it missing (None): its rows are in no group then."

@@ -14,6 +14,8 @@ from fairbound.base.names import shortlist, unspelled
 from fairbound.rows.reading import column_array, column_values, is_missing, plain_array
 
 MANY_CLASSES = 100
+SOME = 0.01
+"""Share of the rows from which on a number that may be a code is spoken of."""
 MANY_NUMBERS = 10
 """More labels than this, each a number, are taken for a quantity."""
 NO = re.compile(
@@ -24,6 +26,8 @@ NO = re.compile(
 """Words of labels that say no, of English and of other languages in which the word for yes may come before it."""
 MISSING_CODES = frozenset({-1, -7, -8, -9, -77, -88, -99, -999, -9999, 7, 8, 9, 77, 88, 98, 99, 999, 9999})
 """Numbers by which surveys and old databases write that a value is missing."""
+FEATURE_CODES = frozenset({-7, -8, -9, -77, -88, -99, -999, -9999, 999, 9999})
+"""Those of them that are looked for among amounts, of which many are small."""
 REGRESSOR = "or predict the number itself with fb.FairRegressor."
 
 
@@ -125,6 +129,22 @@ def _is_missing_code(label: Any) -> bool:
         return not isinstance(label, bool) and float(label) in MISSING_CODES
     except ValueError:
         return False
+
+
+def stray_codes(values: np.ndarray) -> list[float]:
+    """The numbers of `FEATURE_CODES` that seem to mean a missing value among numbers (n,), NaN for unknown ones: each is
+    in at least one of a hundred rows, and they lie farther from all others than these from each other, or below 0
+    where no other does."""
+    codes = np.array(sorted(FEATURE_CODES))
+    coded = np.isin(values, codes)
+    known = values[~coded & np.isfinite(values)]
+    if not coded.any() or len(known) == 0:
+        return []
+    low, high = float(known.min()), float(known.max())
+    found, rows = np.unique(values[coded], return_counts=True)
+    far = np.maximum(low - found, found - high) > high - low
+    stray = (far & (high > low)) | ((found < 0) & (low >= 0))
+    return [float(code) for code in found[stray & (rows >= SOME * len(values))]]
 
 
 def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:

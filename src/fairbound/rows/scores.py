@@ -17,10 +17,11 @@ REAL = "The scores are real numbers; positive where above {:g}."
 
 def check_finite_scores(scores: np.ndarray) -> None:
     """Raises: DataError that counts the scores (n,) that are missing or infinite."""
-    gone = int((~np.isfinite(scores)).sum())
-    if gone:
+    gone = ~np.isfinite(scores)
+    if gone.any():
         raise DataError(
-            f"the score is missing or infinite in {gone} of {len(scores)} rows; drop these rows or fill them."
+            f"the score is missing or infinite in {gone.sum()} of {len(scores)} rows, the first in row {gone.argmax()} (counting from 0). "
+            "Drop these rows or fill them."
         )
 
 
@@ -72,7 +73,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         some, rows = ("above 0", "every row") if s.min() > 0 else ("0 or above", "every row above 0")
         raise DataError(
             f"all {len(s):,} scores are {some} (from {s.min():g} to {s.max():g}), so {rows} would count as positive. Say "
-            "where positive begins with threshold= (--threshold); 0 if they are logits."
+            "where positive begins with threshold= (--threshold): 0 if they are logits, 50 if they are percentages."
         )
     at = 0.0 if threshold is None else threshold
     return s - at, REAL.format(at)

@@ -176,9 +176,10 @@ def decimal_mark(written: Written) -> str:
     return mark
 
 
-def read_amounts(frame: Any, written: Written, decimal: str) -> list[str]:
+def read_amounts(frame: Any, written: Written, decimal: str, told: set[str]) -> list[str]:
     """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`.
-    decimal: the mark before decimals, "." or ",".
+    decimal: the mark before decimals, "." or ",". told: what was said of earlier parts, which is not said again, and to
+    which this adds.
 
     Returns what a reader should know: which columns were read so that have signs, marks between thousands, or commas
     that may be either mark; and which stay text though most cells are or may be numbers, with what to do.
@@ -189,12 +190,14 @@ def read_amounts(frame: Any, written: Written, decimal: str) -> list[str]:
         commas = [cell for cell in found.numbers if "," in cell]
         if found.alike and not found.other and not found.doubtful and (found.marked or commas):
             frame[name] = frame[name].map(found.numbers, na_action="ignore").astype(float)
-            if found.marked or not otherwise.other:
+            if (found.marked or not otherwise.other) and f"{name} read" not in told:
+                told.add(f"{name} read")
                 cell = (*found.marked, *commas)[0]
                 read.append(f"{name!r} ({cell!r} as {found.numbers[cell]:.15g}{_below_zero(found, cell)})")
                 either |= bool(commas) and not otherwise.other
-        else:
-            said += _why_text(name, found, otherwise, other_mark)
+        elif f"{name} text" not in told and (why := _why_text(name, found, otherwise, other_mark)):
+            told.add(f"{name} text")
+            said += why
     if read:
         hint = f' If {other_mark!r} begins decimals there, pass decimal="{other_mark}".' if either else ""
         said.insert(0, f"read as numbers: {shortlist(read)}.{hint}")

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.rows.reading import take_rows
-from fairbound.tables.files import check_written, csv_parts, is_parquet, parquet_parts
+from fairbound.tables.files import Reading, check_written, csv_parts, is_parquet, parquet_parts
 
 ROWS = 1 << 16
 
@@ -62,7 +62,8 @@ class Chunks:
         names = None if columns is None else list(columns)
         if is_parquet(path):
             return cls(lambda: parquet_parts(path, rows, names), folder=folder)
-        return cls(lambda: csv_parts(path, rows, names, encoding, decimal), folder=folder)
+        reading = Reading()
+        return cls(lambda: csv_parts(path, rows, names, encoding, decimal, reading), folder=folder)
 
     def __iter__(self) -> Iterator[Any]:
         at = 0

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import csv
 import gzip
 import io
 import os
-import re
-import sys
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
+from fairbound.tables.records import any_field_size, before_header, check_widths, first_lines, records, sniff
 
-_SEPARATORS = (",", ";", "\t")
 _MISSING_TOO = ("?", ".")  # the latter in files of SAS and Stata
 _GZIP = b"\x1f\x8b"
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx, which is a zip file, and .xls
-_SAYS_SEPARATOR = re.compile(r'"?sep=[,;\t]"?', re.IGNORECASE)
 _BEGINS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -73,8 +69,8 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
             raise DataError(f"{path}: the file has no rows.")
         return frame.reset_index(drop=True)
     text = _read_text(path, encoding)
-    separator, header = _sniff(path, text)
-    _check_header(path, header)
+    separator, header = sniff(path, text)
+    _check_header(path, header, set())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
@@ -82,15 +78,19 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        _check_widths(path, text, separator, len(header))
+        check_widths(path, text, separator, len(header))
         raise DataError(f"{path}: not a readable table: {error}.") from error
     frame = _without_index(frame)
     if len(frame) == 0:
-        raise DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
+        raise _no_rows(path, header)
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
-        _check_widths(path, text, separator, len(header))
-    _take_amounts(path, frame, separator, decimal, {})
+        check_widths(path, text, separator, len(header))
+    _take_amounts(path, frame, separator, decimal, {}, set())
     return frame
+
+
+def _no_rows(path: Path, header: Sequence[str]) -> DataError:
+    return DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
 
 
 def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
@@ -131,18 +131,35 @@ def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
 
 
+@dataclass
+class Reading:
+    """What has been done with a CSV file that is read in parts, each time it is read."""
+
+    told: set[str] = field(default_factory=set)
+    even: bool = False
+
+    def check_widths(self, path: Path, zipped: bool, encoding: str, separator: str, width: int) -> None:
+        """Raises: DataError with the first line that is longer or shorter than the header."""
+        if not self.even:
+            with _opened(path, zipped, encoding) as lines:
+                check_widths(path, lines, separator, width)
+            self.even = True
+
+
 def csv_parts(
     path: str | os.PathLike[str],
     rows: int,
     columns: Sequence[str] | None = None,
     encoding: str | None = None,
     decimal: str | None = None,
+    reading: Reading | None = None,
 ) -> Iterator[Any]:
     """The rows of a CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
+    reading: of a file that is read several times, so that it is checked and spoken of once.
 
-    A row with fewer fields than the header has missing values at its end. Raises: DataError and ImportError as
-    `read_table`.
+    Raises: DataError and ImportError as `read_table`.
     """
+    reading = Reading() if reading is None else reading
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
 
@@ -151,12 +168,12 @@ def csv_parts(
     zipped, encoding = _how_written(path, encoding)
     try:
         with _opened(path, zipped, encoding) as lines:
-            first = _first_lines(lines)
-            separator, header = _sniff(path, first)
+            first = first_lines(lines)
+            separator, header = sniff(path, first)
     except UnicodeError as error:
         raise _undecoded(f"{path}: the header line", encoding, error) from None
-    _check_header(path, header)
-    reading = {
+    _check_header(path, header, reading.told)
+    how = {
         **_as_read(first, separator, decimal),
         "chunksize": rows,
         "encoding": encoding,
@@ -165,38 +182,48 @@ def csv_parts(
     }
     settled: dict[str, frozenset[str]] = {}
     try:
-        with pd.read_csv(path, **reading) as reader:
+        if columns is not None:  # pandas passes over what is wrong in columns that it leaves out
+            reading.check_widths(path, zipped, encoding, separator, len(header))
+        with pd.read_csv(path, **how) as reader:
             while True:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", pd.errors.ParserWarning)
                     frame = next(reader, None)
                 if frame is None:
                     return
+                if len(frame) == 0:
+                    raise _no_rows(path, header)
+                if len(header) > 1 and frame.iloc[:, -1].isna().any():
+                    reading.check_widths(path, zipped, encoding, separator, len(header))
                 frame = _without_index(frame)
-                decimal = _take_amounts(path, frame, separator, decimal, settled)
+                decimal = _take_amounts(path, frame, separator, decimal, settled, reading.told)
                 yield frame
     except UnicodeError as error:
         raise _undecoded(f"{path}: the file", encoding, error) from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
+        if not isinstance(error, EOFError | zlib.error):
+            reading.check_widths(path, zipped, encoding, separator, len(header))
         raise DataError(f"{path}: not a readable table: {error}.") from error
 
 
 def _as_read(text: str, separator: str, decimal: str | None) -> dict[str, Any]:
     """What `pandas.read_csv` is told of every file. text: its first lines, or all."""
     return {
-        "sep": separator, "decimal": decimal or ".", "na_values": _MISSING_TOO, "skiprows": _before_header(text),
+        "sep": separator, "decimal": decimal or ".", "na_values": _MISSING_TOO, "skiprows": before_header(text),
         "skipinitialspace": True, "index_col": False, "low_memory": False,
     }  # fmt: skip
 
 
-def _check_header(path: Path, header: Sequence[str]) -> None:
-    """Raises: DataError for names that repeat. Warns: DataWarning where the first column has none."""
+def _check_header(path: Path, header: Sequence[str], told: set[str]) -> None:
+    """Raises: DataError for names that repeat. Warns: DataWarning where the first column has none, unless this was
+    told."""
     repeated = [name for name, count in Counter(name for name in header if name).items() if count > 1]
     if repeated:
         raise DataError(
             f"{path}: the header has these names more than once: {', '.join(map(repr, repeated))}. Rename or drop one."
         )
-    if len(header) > 1 and header[0] in ("", INDEX):
+    if len(header) > 1 and header[0] in ("", INDEX) and INDEX not in told:
+        told.add(INDEX)
         warnings.warn(
             f"{path}: the first column has no name, as the row numbers that pandas and R write; it is left out. Name it if it is a column "
             "of the table.",
@@ -212,14 +239,15 @@ def _without_index(frame: Any) -> Any:
 
 
 def _take_amounts(
-    path: Path, frame: Any, separator: str, decimal: str | None, settled: dict[str, frozenset[str]]
+    path: Path, frame: Any, separator: str, decimal: str | None, settled: dict[str, frozenset[str]], told: set[str]
 ) -> str:
     """Make numbers of the frame's text columns that hold amounts, with a warning; returns the mark before decimals.
-    settled: by column what earlier parts of the file have settled, to which this part adds."""
+    settled: by column what earlier parts of the file have settled, to which this part adds. told: as of
+    `read_amounts`."""
     written = written_amounts(frame, settled)
     decimal = decimal or ("." if separator == "," else decimal_mark(written))
     settled |= {name: found[decimal].settled for name, found in written.items()}
-    for line in read_amounts(frame, written, decimal):
+    for line in read_amounts(frame, written, decimal, told):
         warnings.warn(f"{path}: {line}", DataWarning, stacklevel=4)
     return decimal
 
@@ -296,69 +324,12 @@ def line_of(path: str | os.PathLike[str], row: int) -> int | None:
     line breaks in quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the
     same in Latin-1 as in other encodings that need no byte order mark."""
     try:
-        with _opened(Path(path), *_how_written(Path(path), "latin-1")) as lines, _any_field_size():
-            separator, _ = _sniff(Path(path), _first_lines(lines))
+        with _opened(Path(path), *_how_written(Path(path), "latin-1")) as lines, any_field_size():
+            separator, _ = sniff(Path(path), first_lines(lines))
             lines.seek(0)
-            for at, (record, line) in enumerate(_records(lines, separator)):
+            for at, (record, line) in enumerate(records(lines, separator)):
                 if at == row + 1:
                     return int(line) - sum(cell.count("\n") for cell in record)
     except (OSError, EOFError, ValueError, zlib.error, csv.Error, DataError):
         pass
     return None
-
-
-@contextlib.contextmanager
-def _any_field_size() -> Iterator[None]:
-    """Cells of any length, as pandas reads them."""
-    before = csv.field_size_limit(sys.maxsize)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
-
-
-def _records(text: str | Iterable[str], separator: str) -> Any:
-    """The non-blank records of a CSV text or of its lines, as lists of cells
-    with the reader's line number after each."""
-    lines = io.StringIO(text, newline="") if isinstance(text, str) else text
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-    for record in reader:
-        if reader.line_num == 1 and _before_header(separator.join(record)):
-            continue
-        if record and not (len(record) == 1 and not record[0].strip()):
-            yield record, reader.line_num
-
-
-def _first_lines(lines: Iterable[str]) -> str:
-    """The first line of a file, in which the header is, or the second one."""
-    return "".join(islice(lines, 2))
-
-
-def _before_header(text: str) -> int:
-    """How many lines stand before the header: one where Excel is told there what separates (sep=;), else none."""
-    return int(_SAYS_SEPARATOR.fullmatch(text.partition("\n")[0].rstrip("\r")) is not None)
-
-
-def _sniff(path: Path, text: str) -> tuple[str, list[str]]:
-    """The separator under which the header has most fields (the first named wins a tie), and the header's names."""
-    headers: dict[str, list[str]] = {}
-    with _any_field_size():  # under a wrong separator the header is one long field
-        for separator in _SEPARATORS:
-            try:
-                headers[separator] = next(_records(text, separator))[0]
-            except (csv.Error, StopIteration) as error:
-                raise DataError(f"{path}: the header line cannot be read ({error}).") from error
-    best = max(_SEPARATORS, key=lambda separator: len(headers[separator]))
-    return best, [name.strip() for name in headers[best]]
-
-
-def _check_widths(path: Path, text: str, separator: str, width: int) -> None:
-    try:
-        for record, line in _records(text, separator):
-            if len(record) != width:
-                raise DataError(
-                    f"{path}: line {line} has {len(record)} fields, the header {width}. A cut-off file, or a separator "
-                    "inside a cell that is not quoted."
-                )
-    except csv.Error as error:
-        raise DataError(f"{path}: not a readable table: {error}.") from error

@@ -55,7 +55,7 @@ def test_verdicts_and_compared_rankers_are_shown_on_the_page_and_as_text():
     assert found["verdict"] == "met" and [c["verdict"] for c in found["constraints"]] == ["met", "met"]
     assert [c["verdict"] for c in found["comparison"][0]["constraints"]] == ["violated", "violated"]
     text = table(found)
-    assert "NDCG at 10" in text and "undefined" not in text
+    assert "NDCG at 10" in text and "undefined" not in text and "precision (relevant: above 0)" in text
     assert "NDCG at 10" in audit_page(found) and "Share of attention" in audit_page(found)
     assert fb.audit(skewed, y, group, bounds, qid=qid)["exit_code"] == 1
 

@@ -98,3 +98,20 @@ def test_card_and_table_hold_the_numbers_and_stay_plain_text():
     assert lines[2][1].startswith("'=") and lines[-1][1] == "(unknown)"
     assert impact_csv({**found, "impact": []}) == ""
     json.dumps(found, allow_nan=False)
+
+
+def test_a_weighted_audit_says_that_its_ratios_are_not_weighted():
+    """The selection rate of one group stands on the page twice, weighted and not."""
+    from fairbound.report import audit_page
+
+    rng = np.random.default_rng(0)
+    sex, y, weight = rng.choice(["f", "m"], 200), rng.integers(0, 2, 200), rng.gamma(2, size=200)
+    found = fb.audit(rng.integers(0, 2, 200), y, {"sex": sex}, "demographic_parity <= 0.2", sample_weight=weight)
+    plain = fb.audit(rng.integers(0, 2, 200), y, {"sex": sex}, "demographic_parity <= 0.2")
+    schema.validate(found)
+    assert found["data"]["weighted"] is True and "weighted" not in plain["data"]
+    for made in (audit_page, model_card):
+        assert "impact ratios, unweighted" in made(found) and "whatever their weights" in made(found)
+        assert "unweighted" not in made(plain)
+    assert "as sure as that of 41 rows of equal weight" in audit_page(found)
+    assert "a share of 41 rows, not of the whole group" in audit_page(plain)

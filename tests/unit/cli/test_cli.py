@@ -226,7 +226,17 @@ def test_an_infeasible_bound_is_said_with_the_smallest_value(run, csv, tmp_path)
     fit(run, csv, tmp_path / "o", "--constraint", "loss_gap <= 0", "--model", "mlp:3", "--no-baseline",
         "--algorithm", "alm")  # fmt: skip
     said, _ = warnings_of(tmp_path / "o")
-    assert "No iterate met every bound" in said and "smallest value reached on the training rows" in said
+    assert (
+        "No iterate met every bound" in said and "on the training rows the smallest value of any model tried is" in said
+    )
+
+
+def test_bounds_that_cannot_be_met_together_are_said_to(run, csv, tmp_path):
+    both = ["--constraint", "recall of class yes >= 0.999", "--constraint", "recall of class no >= 0.999"]
+    fit(run, csv, tmp_path / "o", *both)
+    said, _ = warnings_of(tmp_path / "o")
+    assert "No model that was tried met the bounds together; one of them by itself may be met." in said
+    assert "of any model tried under all bounds together is" in said
 
 
 def test_a_model_that_never_left_the_start_is_a_warning(run, csv, tmp_path):
@@ -290,6 +300,21 @@ def test_exit_codes_of_an_audit_are_its_verdict(run, tmp_path, n, rates, verdict
                          "--constraint", "demographic_parity <= 0.05", "--out", tmp_path / "o")  # fmt: skip
         assert "held-out rows of this kind would decide it" in text
         assert "its smallest group is a, with 50 held-out rows." in text
+
+
+def test_a_group_without_a_row_is_not_passed_over_for_the_smallest(run, csv, tmp_path):
+    frame = people()
+    frame.loc[::3, "sex"] = "X"
+    frame.to_csv(tmp_path / "three.csv", index=False)
+    fit(run, tmp_path / "three.csv", tmp_path / "o", *PARITY)
+    _, text, _ = run("audit", "--data", csv, "--model", tmp_path / "o" / "model", "--label", "approved",
+                     "--group", "sex", "--out", tmp_path / "a")  # fmt: skip
+    assert "No held-out row measures" in text and "its smallest group" not in text
+
+
+def test_what_is_done_about_a_model_that_is_not_confirmed_needs_certify(run, csv, tmp_path):
+    code, _, error = fit(run, csv, tmp_path / "o", *PARITY, "--on-insufficient", "raise")
+    assert code == 2 and "--on-insufficient is of a model that --certify confirms" in error
 
 
 def test_the_smallest_group_of_a_bound_on_classes_is_named_without_a_class(run, tmp_path):

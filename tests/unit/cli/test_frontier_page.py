@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
 def test_the_numbers_are_those_of_the_models(folder):
     result = json.loads((folder / "frontier.json").read_text())
     free, tight, loose = result["points"]
+    assert free["train_value"] > loose["train_value"] > tight["train_value"]
     assert free["changed"] == 0 < loose["changed"] < tight["changed"] <= tight["rows"] == 375
     rates = [group["selection_rate"] for group in tight["groups"].values()]
     assert abs(rates[0] - rates[1]) == pytest.approx(tight["value"])

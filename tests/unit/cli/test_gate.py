@@ -105,7 +105,10 @@ def test_what_is_not_decided_closes_the_gate_unless_it_is_accepted(folder):
 
 def test_a_model_worse_than_the_last_one_is_held_back(folder):
     bounds = {"constraint": ["demographic_parity <= 0.9"], "least": None}
-    assert check(gate(folder, "c.toml", baseline="last/model", **bounds)).passed
+    passed = check(gate(folder, "c.toml", baseline="last/model", **bounds))
+    assert passed.passed and re.search(
+        r"0.9: 0\.\d+, not worse for certain than the baseline's 0\.\d+$", passed.measured[-1]
+    )
     found = check(gate(folder, "d.toml", model="last/model", baseline="out/model", **bounds))
     assert found.exit_code == 1 and "worse than the baseline's" in found.reasons[0]
     weighted = gate(folder, "w.toml", baseline="last/model", weights="weight", **bounds)
@@ -122,6 +125,7 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
         ({"confidence": "high"}, "confidence must be a number, got 'high'"),
         ({"accept": ["violated"]}, "accept may hold"),
         ({"least": {"f1": 0.5}}, "no metrics"),
+        ({"least": {"log_loss": 0.9}}, "log_loss, of which less is better"),
         ({"model": None, "score": "score", "constraint": []}, "states no bound"),
     ],
 )
@@ -170,6 +174,14 @@ def test_the_commands_and_the_example_of_the_page_run(run, folder, tmp_path, mon
     said = capsys.readouterr().out
     assert "less than 2 %" in said and "library_name: fairbound" in said and "95 % interval" in said
     assert (tmp_path / "out" / "impact.csv").is_file()
+
+
+def test_more_than_two_classes_are_not_compared(run, tmp_path):
+    frame = pd.DataFrame({"party": list("abc") * 20, "p": list("abb") * 20, "q": list("abc") * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    code, _, error = run("compare", "p", "q", "--data", tmp_path / "t.csv", "--label", "party")
+    assert code == 2 and "compare takes labels of two values, and these have 3, 'a', 'b', 'c'." in error
+    assert "class_" not in error
 
 
 def test_a_threshold_is_that_of_both_columns_and_of_a_baseline_and_not_of_decisions(run, tmp_path):

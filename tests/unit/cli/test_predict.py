@@ -113,3 +113,39 @@ def test_an_audit_of_fewer_attributes_than_were_bound_says_which_it_leaves_out(r
                   "--out", str(folder / "judged")])  # fmt: skip
         found = json.loads((folder / "judged" / "audit.json").read_text())
         assert any("bounds on other too, which this audit does not judge" in line for line in found["warnings"]) == said
+
+
+@pytest.mark.parametrize("out", ["new.csv", "model/model.json", "link.csv"])
+def test_what_is_read_is_not_written_over(rows, capsys, out):
+    folder, frame = rows
+    fb.FairClassifier(budget="50 steps").fit(frame[["x"]], frame.y).save(folder / "model")
+    (folder / "link.csv").symlink_to(folder / "new.csv")
+    before = (folder / out).read_bytes()
+    arguments = ["predict", "--data", str(folder / "new.csv"), "--model", str(folder)]
+    assert cli.main([*arguments, "--out", str(folder / out)]) == 2
+    assert f"{out} is read, so it cannot be written too" in capsys.readouterr().err
+    assert (folder / out).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("scores.csv", "shift --score x --label y --group sex --constraint auc_parity[group]<=0.1"),
+        ("decisions.csv", "fit --label y --group sex --estimator sklearn.tree.DecisionTreeClassifier"),
+    ],
+)
+def test_nor_by_a_command_that_writes_a_folder(rows, capsys, name, command):
+    folder, frame = rows
+    frame.to_csv(folder / name, index=False)
+    assert cli.main([*command.split(), "--data", str(folder / name), "--out", str(folder)]) == 2
+    assert f"{name} is read, so it cannot be written too" in capsys.readouterr().err
+
+
+def test_a_cut_off_row_is_not_scored(rows, capsys):
+    folder, frame = rows
+    fb.FairClassifier(budget="50 steps").fit(frame[["x", "city"]], frame.y).save(folder / "model")
+    (folder / "new.csv").write_text("id,x,city,sex\n1,0.5,a,f\n2,0.5\n")
+    arguments = ["predict", "--data", str(folder / "new.csv"), "--model", str(folder / "model")]
+    assert cli.main([*arguments, "--out", str(folder / "said.csv")]) == 2
+    assert "new.csv: line 3 has 2 fields, the header 4. A cut-off file" in capsys.readouterr().err
+    assert not (folder / "said.csv").exists()

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from fairbound.cli.app import main
+from fairbound.cli.columns import copied_rows
 from fairbound.cli.feasibility import gains_of_rows
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.rows.labels import stray_codes
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
@@ -162,3 +164,101 @@ def test_a_positive_label_of_four_is_refused_in_plain_words(tmp_path, capsys, bo
     assert "--positive 'yes' needs two classes" in said and "the labels have 4 values" in said
     assert "Make a label of one class against the rest" in said
     assert not any(word in said for word in ("multiclass", "Only binary", "positive="))
+
+
+@pytest.mark.parametrize("more", [[], ["--chunk-rows", "50"]])
+def test_a_missing_score_is_named_by_its_line(people, tmp_path, capsys, more):
+    frame = pd.read_csv(people).dropna()
+    frame.loc[[120, 200], "pay"] = np.nan
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    call = [
+        "audit",
+        "--data",
+        str(tmp_path / "s.csv"),
+        "--label",
+        "paid",
+        "--score",
+        "pay",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    assert main([*call, *more]) == 2
+    assert "the first in line 121 of the file. Drop these rows or fill them." in capsys.readouterr().err
+    if not more:
+        assert main(["compare", "pay", "pay", *call[1:5]]) == 2
+        assert "the first in line 121 of the file" in capsys.readouterr().err
+
+
+def test_copied_rows_are_said_where_they_are_no_chance():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"pay": rng.normal(size=400).round(2), "age": rng.integers(20, 60, 400), "sex": rng.choice(["f", "m"], 400)}
+    )
+    assert copied_rows(frame) == copied_rows(pd.concat([frame, frame[:30]])) == ()
+    (said,) = copied_rows(pd.concat([frame, frame[:100]]))
+    assert "of 500 rows repeat an earlier one in every column. If they are copies, copies of one stand on both" in said
+    assert "both sides" not in copied_rows(pd.concat([frame, frame[:100]]), held_out=False)[0]
+    coarse = frame[["age", "sex"]]  # 80 values on 400 rows: most repeat another by chance
+    assert coarse.duplicated().mean() > 0.7 and copied_rows(coarse) == copied_rows(frame[["sex"]]) == ()
+
+
+def test_copied_rows_and_codes_are_said_before_training(people, tmp_path, capsys):
+    frame = pd.read_csv(people).dropna().drop(columns="case").assign(age=np.r_[[-9.0] * 20, 20 + np.arange(279) % 50])
+    pd.concat([frame, frame]).to_csv(tmp_path / "twice.csv", index=False)
+    call = ["fit", "--data", str(tmp_path / "twice.csv"), "--label", "paid", "--group", "sex", "--budget", "5 steps"]
+    assert main([*call, "--out", str(tmp_path / "o")]) == 0
+    said = capsys.readouterr().err
+    assert "299 of 598 rows repeat an earlier one" in said[: said.index("training on")]
+    assert "Column age: 40 of 598 rows hold -9, far from all other values. Is that a code for a missing value?" in said
+    asked = ["audit", "--data", str(tmp_path / "twice.csv"), "--label", "paid", "--model", str(tmp_path / "o")]
+    assert main([*asked, "--out", str(tmp_path / "a")]) == 0
+    assert "299 of 598 rows repeat an earlier one" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("code", "others", "found"),
+    [
+        (-9.0, (0, 90), True),
+        (-9.0, (-8, 90), False),
+        (-99.0, (-20, 40), True),
+        (-99.0, (-60, 40), False),
+        (999.0, (0, 110), True),
+        (999.0, (0, 700), False),
+        (-4.0, (0, 90), False),
+    ],
+)
+def test_a_code_lies_far_from_the_other_numbers_and_is_no_rarity(code, others, found):
+    values = np.r_[np.linspace(*others, 980), [code] * 20, [np.nan] * 5]
+    assert stray_codes(values) == [code] * found
+    assert stray_codes(np.r_[values, np.linspace(*others, 2000)]) == []
+
+
+def test_labels_spelt_otherwise_and_percentages_are_told_what_to_do(people, tmp_path, capsys):
+    frame = pd.read_csv(people).dropna()
+    frame["said"], frame["percent"] = frame.paid.str.title(), np.linspace(1, 99, len(frame))
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    call = ["audit", "--data", str(tmp_path / "s.csv"), "--label", "paid", "--out", str(tmp_path / "o"), "--score"]
+    assert main([*call, "said"]) == 2
+    said = capsys.readouterr().err
+    assert "holds 'Yes', and the label 'yes': they differ in capitals or blanks" in said or "'No', and" in said
+    assert main([*call, "percent"]) == 2
+    said = capsys.readouterr().err
+    assert "where positive begins with --threshold: 0 if they are logits, 50 if they are percentages." in said
+
+
+def test_the_classes_of_a_label_are_not_called_groups(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"party": rng.choice(list("abc"), 300), "p": rng.choice(list("abc"), 300), "sex": rng.choice(["f", "m"], 300)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    call = ["audit", "--data", tmp_path / "t.csv", "--label", "party", "--score", "p", "--group", "sex"]
+    main([str(a) for a in [*call, "--constraint", "class_recall_parity <= 0.5", "--out", tmp_path / "o"]])
+    out, page = capsys.readouterr().out, (tmp_path / "o" / "report.html").read_text()
+    assert "Classes of party" in out and "Groups of sex" in out
+    assert "Classes of party" in page and "Groups of sex" in page
+
+
+def test_the_confidence_of_a_comparison_is_that_of_each_interval(capsys):
+    assert main(["compare", "--help"]) == 0
+    assert "Confidence of each interval by itself" in " ".join(capsys.readouterr().out.split())

@@ -130,3 +130,24 @@ def test_two_columns_of_decisions_in_words_are_compared_by_weight(run, half_wron
     plain, weighed = run(*given)["differences"][0], run(*given, "--weights", "w")["differences"][0]
     assert plain["first"] == pytest.approx(0.5, abs=0.05) and weighed["first"] == 1.0
     assert weighed["second"] == pytest.approx((frame["two"] == frame["y"])[::2].mean())
+
+
+def test_another_label_or_no_weights_than_in_training_are_warned_of(run, half_wrong, tmp_path, capsys):
+    path, frame = half_wrong
+    run("fit", "--data", path, *COMMON, "--no-baseline", "--weights", "w", "--drop", "z", "--budget", "50 steps")
+    model = tmp_path / "model"
+    (tmp_path / "out" / "model").rename(model)
+    frame.assign(other=frame.y)[1:].to_csv(path, index=False)
+    weights, label = "was trained with the weights 'w', and none are given", "was trained on the label 'y', not 'other'"
+    other = ["--label", "other", *COMMON[2:], "--weights", "w"]
+    for given, said in ((COMMON, weights), (other, label), ([*COMMON, "--weights", "w"], None)):
+        found = run("audit", "--data", path, *given, "--model", model)["warnings"]
+        assert [text for text in (weights, label) if any(text in line for line in found)] == [said] * (said is not None)
+    assert main(["predict", "--data", str(path), "--model", str(model), "--out", str(tmp_path / "p.csv")]) == 0
+    assert "rows are counted here; the model was trained with weights" in capsys.readouterr().out
+    assert main(["compare", str(model), "x", "--data", str(path), *other[:-2]]) == 0
+    found = json.loads(capsys.readouterr().out)["warnings"]
+    assert any(label in line for line in found) and any(weights in line for line in found)
+    asked = ["--constraint", "demographic_parity <= 0.5", "--state", str(tmp_path / "state")]
+    assert main(["monitor", "--data", str(path), "--model", str(model), *COMMON, *asked]) in (0, 1, 3)
+    assert any(weights in line for line in json.loads(capsys.readouterr().out)["warnings"])

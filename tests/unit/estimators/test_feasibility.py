@@ -57,6 +57,15 @@ def test_the_curve_falls_and_its_points_are_what_the_rules_say(found):
     assert "would narrow the interval most" in found["said"] and "costs" in found["said"]
 
 
+def test_a_model_that_decides_all_rows_alike_is_said_to_be_one(found):
+    assert not any(one["constant"] for one in found["curve"])
+    alike = {**found, "cheapest": {**found["cheapest"], "constant": True}}
+    assert "It gives every row the same decision" in _said(alike, fb.constraint(BOUND))
+    x, sex = np.random.default_rng(0).normal(size=(400, 2)), np.repeat(["F", "M"], 200)
+    rare = fb.feasibility("demographic_parity <= 0.2", x, np.arange(400) % 40 == 0, sex, random_state=0)
+    assert rare["cheapest"]["constant"] and rare["smallest"]["constant"] and "same decision" in rare["said"]
+
+
 def test_the_smaller_group_s_rows_are_worth_more_and_are_named(found):
     more = found["more_rows"]
     (small,) = (value for name, value in more.items() if name.endswith(": F"))
@@ -75,7 +84,7 @@ def test_a_bound_out_of_reach_says_how_many_rows_would_do():
 @pytest.mark.parametrize(("accuracy", "says"), [(0.81, "costs 1.00 points of accuracy."), (0.82, "costs no accuracy."),
                                                 (0.8242, "costs no accuracy: it has 0.42 points more than the model without a bound on these rows.")])  # fmt: skip
 def test_what_the_bound_costs_is_said_as_a_gain_where_it_is_one(accuracy, says):
-    ends = {"value": 0.02, "lower": 0.01, "upper": 0.03}
+    ends = {"value": 0.02, "lower": 0.01, "upper": 0.03, "constant": False}
     cheap, free = ({"trained_under": under, "accuracy": a, **ends} for under, a in [(0.05, accuracy), (None, 0.82)])
     out = {"bound": "demographic_parity <= 0.05", "rows": {"held": 100}, "curve": [free, cheap], "smallest": cheap}
     out |= {"cheapest": cheap, "knee": None, "rows_needed": None, "more_rows": {}}
@@ -83,7 +92,7 @@ def test_what_the_bound_costs_is_said_as_a_gain_where_it_is_one(accuracy, says):
 
 
 def test_of_a_bound_from_below_the_largest_value_is_the_best_and_rows_that_do_nothing_are_left_out():
-    best = {"trained_under": 0.9, "accuracy": 0.8, "value": 0.85, "lower": 0.8, "upper": 0.9}
+    best = {"trained_under": 0.9, "accuracy": 0.8, "value": 0.85, "lower": 0.8, "upper": 0.9, "constant": False}
     out = {"bound": "recall of class b >= 0.95", "rows": {"held": 100}, "curve": [best], "smallest": best}
     out |= {"cheapest": None, "knee": None, "rows_needed": 2000, "more_rows": {"race: black": 0.00004}}
     said = _said(out, fb.constraint(out["bound"]))

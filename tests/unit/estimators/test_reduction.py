@@ -374,3 +374,28 @@ def test_an_x_that_the_model_does_not_take_is_named_with_what_to_do(door):
     for given in ({"x": [1.0], "pay": [2.0]}, frame["x"].iloc[:1]):
         with pytest.raises(DataError, match=r"LogisticRegression takes a table, and X is a .* Make it a frame"):
             made.predict(given, *more)
+
+
+class TakesCodes(ClassifierMixin, BaseEstimator):
+    """A classifier of labels 0 and 1 alone, as that of XGBoost."""
+
+    def fit(self, X, y, sample_weight=None):
+        if set(np.unique(y)) != {0, 1}:
+            raise ValueError(f"Invalid classes inferred from unique values of `y`. Expected: [0 1], got {np.unique(y)}")
+        self.model_ = LogisticRegression().fit(X, y, sample_weight)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def decision_function(self, X):
+        return self.model_.decision_function(X)
+
+
+@pytest.mark.parametrize("positive", ["yes", "no"])
+def test_a_classifier_of_labels_0_and_1_alone_is_given_these(positive):
+    X, y, groups = rows(n=400)
+    bound = "demographic_parity <= 0.05"
+    made = fb.Reduction(TakesCodes(), bound, positive=positive).fit(X, y, groups["sex"])
+    plain = fb.Reduction(LogisticRegression(), bound, positive=positive, folds=0).fit(X, y, groups["sex"])
+    assert (made.predict(X) == plain.predict(X)).all() and set(made.predict(X)) == {"yes", "no"}
+    with pytest.raises(DataError, match="TakesCodes takes no labels but 0 and 1"):
+        fb.PostProcessor(TakesCodes(), bound).fit(X, y, groups["sex"])

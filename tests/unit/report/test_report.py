@@ -481,3 +481,12 @@ def test_a_price_of_nothing_is_no_accuracy():
     assert words.certified_price({"unconstrained": free, "price": -0.01}).endswith("The bound costs no accuracy.")
     dear = words.certified_price({"unconstrained": free, "price": 0.0123})
     assert dear.endswith("The bound costs 1.23 percentage points of accuracy.")
+
+
+@pytest.mark.parametrize(
+    ("free", "price", "said"), [("met", 0.0123, True), ("violated", 0.0123, False), ("met", 0, False)]
+)
+def test_why_a_model_without_the_bound_that_meets_it_was_not_returned(free, price, said):
+    without = {"values": [0.1], "accuracy": 0.8, "verdict": free}
+    text = words.certified_price({"unconstrained": without, "price": price, "verdict": "met"})
+    assert ("in an order fixed on other rows" in text) == said

@@ -96,3 +96,12 @@ def test_a_feature_that_is_a_group_by_another_name_is_told():
     assert not twin_words(X[:8], Groups.of({"sex": sex[:8]}))  # too few rows to tell it from chance
     unknown = Groups.of({"sex": np.where(np.arange(300) < 250, sex, None)})
     assert len(twin_words(X.assign(title=[*title[:250], *["Dr"] * 50]), unknown)) == 2  # rows of no group say nothing
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [(["1", "2", "-9"], True), (["f", "m", "-99"], True), (["-2", "1", "-9"], False), (["-1", "1"], False)],
+)
+def test_a_group_named_by_a_code_for_a_missing_value_is_doubted(names, said):
+    found = doubtful_groups({"sex": names})
+    assert len(found) == said and all(f"sex: {names[-1]!r} is counted as a group" in line for line in found)

@@ -207,3 +207,41 @@ def test_a_line_that_names_the_separator_is_no_row(tmp_path, first):
     path.write_text(first + "\na;b\n1;2\n3\n")
     with pytest.raises(DataError, match="line 4 has 1 fields, the header 2"):
         read_table(path)
+
+
+@pytest.mark.parametrize("columns", [None, ["a"], ["c"]])
+@pytest.mark.parametrize("row", ["4,5", "4", "4,5,6,7"])
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_file_read_in_parts_is_refused_where_a_row_is_cut_off_or_too_long(tmp_path, columns, row, at):
+    path = tmp_path / "t.csv"
+    lines = ["1,2,3"] * 6
+    path.write_text("\n".join(["a,b,c", *lines[:at], row, *lines[at + 1 :]]) + "\n")
+    with pytest.raises(DataError, match=f"line {at + 2} has {row.count(',') + 1} fields, the header 3. A cut-off file"):
+        list(Chunks.read(path, rows=2, columns=columns))
+    path.write_text("a,b,c\n" + "1,2,\n" * 6)  # a last cell may be empty
+    assert len(Chunks.read(path, rows=2, columns=columns)) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "the file is empty"), ("\n\n", "empty"), ("a,b\n", r"header \(2 columns\) but no rows")]
+)
+def test_an_empty_file_says_so_in_parts_too(tmp_path, text, said):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    for read in (read_table, lambda path: list(Chunks.read(path))):
+        with pytest.raises(DataError, match=said):
+            read(path)
+
+
+def test_a_file_read_in_parts_and_again_is_spoken_of_once(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        ",pay,note\n" + "".join(f'{i},"${i},015","$1{i}.5"\n' for i in range(1, 10)) + '9,"$9,015",none\n' * 3
+    )
+    with pytest.warns(DataWarning) as seen:
+        parts = Chunks.read(path, rows=4)
+        first, second = list(parts), list(parts)
+    assert all(a.equals(b) for a, b in zip(first, second, strict=True))
+    said = [str(w.message) for w in seen]
+    assert len(said) == len(set(said)) and sum("'pay'" in line for line in said) == 1
+    assert sum("no name" in line for line in said) == 1
