@@ -285,7 +285,7 @@ MUTANTS = {
     "weights: of other rows": Mutant("cli/rows.py", "self.weight[rows]", "self.weight[::-1][rows]", "unit/cli/test_weights_command.py"),
     "dual: a side kept is a turn": Mutant("optim/multipliers.py", "found * side < 0", "found * side > 0", "unit/optim/test_swings.py"),
     "dual: turns are never forgotten": Mutant("optim/multipliers.py", "- part / FORGOTTEN", "- 0 * part / FORGOTTEN", "unit/optim/test_swings.py"),
-    "dual: swings by chance": Mutant("optim/dual.py", "NOISE * np.sqrt(0.5 /", "0 * np.sqrt(0.5 /", "unit/optim/test_swings.py"),
+    "dual: swings by chance": Mutant("optim/multipliers.py", "NOISE * np.sqrt(0.5 /", "0 * np.sqrt(0.5 /", "unit/optim/test_swings.py"),
     "studies: defaults of a method decide nothing": Mutant("studies/spec.py", 'decides["config"] =', "decides = decides or", "unit/studies/test_studies.py"),
     "dual: numbers in other units": Mutant("optim/dual.py", "self._units.sd**2 * value", "self._units.sd * value", "unit/optim/test_dual_numbers.py"),
     "dual: values in standard units": Mutant("optim/numbers.py", "1 / b.at(1.0).rescaled", "b.at(1.0).rescaled", "unit/optim/test_dual_numbers.py"),
