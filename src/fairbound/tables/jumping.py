@@ -22,6 +22,7 @@ Departs: of chance the normal distribution stands in for permutations.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import chdtri
@@ -147,6 +148,13 @@ def edges_of(values: np.ndarray) -> np.ndarray:
     return (kinds[last] + kinds[last + 1]) / 2
 
 
+@lru_cache(maxsize=8)
+def pairs_of(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every two of `count` places, the first before the second."""
+    first, end = np.triu_indices(count, 1)
+    return first, end
+
+
 def surest_interval(bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float) -> list[int]:
     """The edges that end the interval of bins whose rows are misjudged most surely; none where not even that is sure.
 
@@ -154,7 +162,7 @@ def surest_interval(bins: np.ndarray, count: int, left: np.ndarray, spread: np.n
     p (1 - p). enough: the least score statistic.
     """
     slope, size = (np.r_[0.0, np.bincount(bins, of, count).cumsum()] for of in (left, spread))
-    first, end = np.triu_indices(count + 1, 1)
+    first, end = pairs_of(count + 1)
     within = size[end] - size[first]
     outside = size[-1] - within
     testable = (within >= LEAST) & (outside >= LEAST)
