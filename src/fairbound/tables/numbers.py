@@ -248,6 +248,9 @@ def _sum(values: np.ndarray, centre: float | None) -> float:
 def median_of(values: np.ndarray) -> float:
     """The median of values (n,) without NaN, whose order is changed."""
     middle = len(values) // 2
+    for end in (values.min(), values.max()):  # a partition of values most of which are alike takes long
+        if 2 * np.count_nonzero(values == end) > len(values):
+            return float(end)
     values.partition(middle)
     high = float(values[middle])
     return high if len(values) % 2 else (float(values[:middle].max()) + high) / 2
