@@ -5,7 +5,7 @@
         for each number: of the rows with values in (a, b], for every interval of its values, the score statistic (how
             far the labels lie from what the regression expects, over the spread that this has by chance)
         of each number take the interval of the largest, if chance gives so large a one with probability at most
-            LEVEL / (intervals of all numbers); none: end
+            LEVEL / (intervals of all numbers); take off what it accounts for, and look for the next; none at all: end
         fit again, with a 0/1 column of the values beyond each end of these intervals
     take out, the least sure first, the jumps without which the loss is hardly larger: less than chance alone makes it
         with probability LEVEL / (number of jumps)
@@ -58,17 +58,17 @@ def jumps_of(features: np.ndarray, labels: np.ndarray, numbers: Sequence[int]) -
     enough = chdtri(1, LEVEL / intervals)
     regression = _Growing(features, labels)
     found: list[tuple[int, int]] = []
-    ended = True
     while True:
-        p = regression.fitted(ended)
+        p = regression.fitted()
         left, spread = labels - p, p * (1 - p)
-        asked = {n: surest_interval(own, len(edges[n]) + 1, left, spread, enough) for n, own in bins.items()}
-        new = [(n, edge) for n, ends in asked.items() for edge in ends if (n, edge) not in found][: MOST - len(found)]
-        if ended and not new:
+        asked = {n: sure_intervals(own, len(edges[n]) + 1, left, spread, enough) for n, own in bins.items()}
+        in_turn = sorted((turn, n, edge) for n, ends in asked.items() for turn, edge in enumerate(ends))
+        new = [(n, edge) for _, n, edge in in_turn if (n, edge) not in found][: MOST - len(found)]
+        if not new:
             break
         for n, edge in new:
             regression.add(bins[n] > edge)
-        found, ended = found + new, not new
+        found += new
     for (n, edge), needed in zip(found, regression.needed(), strict=True):
         if needed:
             jumps[n].append(float(edges[n][edge]))
@@ -98,11 +98,10 @@ class _Growing:
         self.room[:, self.width] = column
         self.width += 1
 
-    def fitted(self, ended: bool) -> np.ndarray:
-        """(n,) probabilities of label 1: nearly at the end of the regression where it is to be `ended`, else after one
-        Newton step."""
+    def fitted(self) -> np.ndarray:
+        """(n,) probabilities of label 1, nearly at the end of the regression."""
         A, x = self.room[:, : self.width], np.r_[self.x, np.zeros(self.width - len(self.x))]
-        self.x = fitted(A, self.labels, self.mass, self.penalty, x, settled=NEARLY if ended else np.inf)
+        self.x = fitted(A, self.labels, self.mass, self.penalty, x, settled=NEARLY)
         self.p = probabilities(times(A, self.x))
         return self.p
 
@@ -152,22 +151,40 @@ def pairs_of(count: int) -> tuple[np.ndarray, np.ndarray]:
     return first, end
 
 
-def surest_interval(bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float) -> list[int]:
-    """The edges that end the interval of bins whose rows are misjudged most surely; none where not even that is sure.
+def sure_intervals(bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float) -> list[int]:
+    """The edges that end the intervals of bins whose rows are misjudged surely, the surest first, each found when what
+    the ones before account for is taken off.
 
     bins: (n,) of each row, 0 to count - 1; edge i lies behind bin i. left: (n,) labels less probabilities. spread: (n,)
     p (1 - p). enough: the least score statistic.
     """
-    slope, size = (np.r_[0.0, np.bincount(bins, of, count).cumsum()] for of in (left, spread))
+    slope, size = (np.bincount(bins, of, count) for of in (left, spread))
+    edges: list[int] = []
+    while interval := surest_interval(slope, size, enough):
+        first, end = interval
+        new = [edge for edge in (first - 1, end - 1) if 0 <= edge < count - 1 and edge not in edges]
+        if not new:
+            break
+        edges += new
+        inside = np.zeros(count, dtype=bool)
+        inside[first:end] = True
+        for part in (inside, ~inside):
+            slope[part] -= size[part] * slope[part].sum() / size[part].sum()
+    return edges
+
+
+def surest_interval(slope: np.ndarray, size: np.ndarray, enough: float) -> tuple[int, int] | None:
+    """The bins [first, end) whose rows are misjudged most surely, None where not even that is sure. slope, size:
+    (count,) sums of each bin's `left` and `spread`."""
+    count = len(slope)
+    slope, size = (np.r_[0.0, of.cumsum()] for of in (slope, size))
     first, end = pairs_of(count + 1)
     within = size[end] - size[first]
     outside = size[-1] - within
     testable = (within >= LEAST) & (outside >= LEAST)
     if not testable.any():
-        return []
+        return None
     first, end, within, outside = (of[testable] for of in (first, end, within, outside))
     statistic = (slope[end] - slope[first]) ** 2 * size[-1] / (within * outside)
     best = int(statistic.argmax())
-    if statistic[best] <= enough:
-        return []
-    return [int(edge) - 1 for edge in (first[best], end[best]) if 0 < edge < count]
+    return (int(first[best]), int(end[best])) if statistic[best] > enough else None

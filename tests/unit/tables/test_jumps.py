@@ -15,7 +15,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
-from fairbound.tables.jumping import BINS, edges_of, jumps_of, surest_interval
+from fairbound.tables.jumping import BINS, edges_of, jumps_of, sure_intervals
 
 AUTO = TableOptions(knots=0, jumps="auto")
 
@@ -67,16 +67,30 @@ def test_the_statistic_of_an_interval_is_a_score_test_and_all_intervals_are_trie
             if statistic > largest + 1e-9:
                 best, largest = [edge - 1 for edge in (a, b) if 0 < edge < 9], statistic
     assert best == [2, 4]
-    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9)) == best
-    assert surest_interval(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9)) == []
+    assert sure_intervals(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9)) == best
+    assert sure_intervals(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9)) == []
     assert largest > chi2.isf(0.01 / 36, 1)
+
+
+def test_intervals_are_found_when_what_those_before_account_for_is_taken_off() -> None:
+    """Two plateaus: behind the surest interval, the next is one of what is left, and what a Newton step accounts for
+    whole is not looked for again."""
+    bins = np.repeat(np.arange(10), 100)
+    expected = np.select([bins < 2, bins < 4, bins < 7], [0.2, 0.4, 0.8], 0.3)
+    left, spread = expected - expected.mean(), np.full(1000, 0.25)
+    first = sure_intervals(bins, 10, left, spread, 150.0)
+    assert first == [3, 6]
+    assert sure_intervals(bins, 10, left, spread, 5.0)[:2] == first
+    assert set(sure_intervals(bins, 10, left, spread, 5.0)) == {1, 3, 6}
+    one = np.where((bins >= 3) & (bins < 6), 0.7, 0.3)
+    assert sure_intervals(bins, 10, one - one.mean(), spread, 1e-6) == [2, 5]
 
 
 def test_an_interval_with_little_in_it_or_outside_is_not_tried() -> None:
     bins = np.repeat([0, 1, 2], [400, 30, 400])
     left = np.where(bins == 1, 0.5, -0.0375 / 2)
-    assert surest_interval(bins, 3, left, np.full(830, 0.25), 9.0) == []
-    assert surest_interval(bins, 3, left, np.full(830, 0.35), 9.0) == [0, 1]
+    assert sure_intervals(bins, 3, left, np.full(830, 0.25), 9.0) == []
+    assert sure_intervals(bins, 3, left, np.full(830, 0.35), 9.0) == [0, 1]
 
 
 def test_edges_lie_between_all_values_of_few_and_between_bins_of_many() -> None:
@@ -134,7 +148,7 @@ def test_a_model_that_jumps_decides_as_the_best_rule_does_and_keeps_its_bound() 
 @pytest.mark.parametrize("layout", ["rows", "columns", "apart"])
 @pytest.mark.parametrize("knots", [0, 3])
 def test_weighted_sums_are_those_of_the_features(layout: str, knots: int) -> None:
-    X, y, _ = rows(gaps=True)
+    X, y, _ = rows(6000, gaps=True)
     X["z"] += 1e5  # a mean far from 0 is taken off first
     values = {"rows": X.to_numpy(), "columns": np.asfortranarray(X), "apart": X.astype({"code": "float32"})}[layout]
     encoder = TableEncoder(TableOptions(knots=knots, jumps="auto")).fit(values, y)
@@ -216,3 +230,12 @@ def test_labels_that_a_number_tells_are_no_trouble(told: str) -> None:
     assert np.isfinite(encoder.transform(twice)).all()
     model = LogisticRegression(C=1e4, max_iter=5000).fit(encoder.transform(twice), y)
     assert model.score(encoder.transform(twice), y) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_jumps_between_which_all_rows_are_of_one_label_stay(seed: int) -> None:
+    """Their effect has no end, and a large standard error; without them the loss is larger by far."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, 12, 2000).astype(float)
+    y = np.where((code >= 4) & (code < 7), 1, rng.random(2000) < 0.4).astype(int)
+    assert jumps_of(code[:, None] / 4, y, [0]) == [[3.5 / 4, 6.5 / 4]]

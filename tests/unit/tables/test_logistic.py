@@ -1,0 +1,27 @@
+"""The logistic regression behind searches for bends, jumps and weight decay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairbound.tables.logistic import fitted, times, total
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_table_of_float32_is_fitted_as_one_of_float64(seed: int) -> None:
+    """Columns that add up to the intercept, several times, and codes of few rows: second derivatives are singular but
+    for the penalty, which rounding of float32 exceeds."""
+    rng = np.random.default_rng(seed)
+    n = 20_000
+    codes = [rng.choice(k, n, p=rng.dirichlet(np.full(k, 0.3))) for k in (3, 12, 40)]
+    A = np.column_stack([np.ones(n), *(c[:, None] == np.arange(c.max() + 1) for c in codes), rng.normal(size=(n, 3))])
+    y = (rng.random(n) < 1 / (1 + np.exp(2 - codes[0] - A[:, -1]))).astype(float)
+    penalty, mass = np.r_[0.0, np.full(A.shape[1] - 1, 1e-4)], np.ones(n)
+    losses = []
+    for table in (A, A.astype(np.float32)):
+        x = fitted(table, y, mass, penalty, np.zeros(A.shape[1]), settled=1e-5)
+        losses.append(total(times(A, x), y, mass))
+    exact = total(times(A, fitted(A, y, mass, penalty, x)), y, mass)
+    assert abs(losses[0] - exact) < 1e-5 * n
+    assert abs(losses[1] - exact) < 1e-5 * n
