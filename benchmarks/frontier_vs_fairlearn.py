@@ -10,7 +10,7 @@ by its `predict`, and its numbers are means over DRAWS draws.
 Printed: for each (data, notion, bound) and part, our mean accuracy over the splits less that of fairlearn's frontier at the same
 mean difference (means over splits joined by lines; below its smallest difference, its accuracy there), with a standard error
 by the jackknife over splits; processor time; and the area under the ROC curve of held-out rows, ours and that of fairlearn's
-frontier there (of its probabilities of a positive decision). `--results` keeps every fit as a line of JSON and takes up where it stopped.
+frontier there (of its probabilities of a positive decision). `--bent` gives fairlearn the bends and jumps that our encoder finds in the training rows. `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ import numpy as np  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
 
 from fairbound.data import Dataset, Prepared, load, prepare  # noqa: E402
-from fairbound.tables import TableOptions  # noqa: E402
+from fairbound.tables import TableEncoder, TableOptions  # noqa: E402
 
 TABLES = {
     "adult": "sex",
@@ -121,6 +122,12 @@ def _loaded(table: str) -> Dataset:
     return load(table)
 
 
+def bent(data: Prepared) -> Prepared:
+    """The same rows with the bends and jumps for which the training rows' labels ask."""
+    encoder = TableEncoder(TableOptions(knots="auto")).fit(data.X_train, data.y_train)
+    return replace(data, X_train=encoder.transform(data.X_train), X_test=encoder.transform(data.X_test))
+
+
 def runs(
     tables: list[str],
     seeds: int,
@@ -129,22 +136,29 @@ def runs(
     results: Path | None,
     model: str = "linear",
     split: Callable[[str, int], Prepared] = library_split,
+    peer_bent: bool = False,
 ) -> list[dict[str, Any]]:
     """Every fit asked for that `results` does not hold yet, and those that it holds, as rows of numbers."""
-    rows = [r for r in stored(results) if r.get("model") == model]
+    rows = [
+        r
+        for r in stored(results)
+        if r.get("model") == model and r.get("bent", False) == (peer_bent and r["method"] == PEER)
+    ]
     done = {(r["data"], r["seed"], r["notion"], r["method"], r["value"]) for r in rows}
     for table in tables:
         for seed in range(seeds):
             data = split(table, seed)
+            of_peer = bent(data) if peer_bent else data
             for notion in notions:
                 asked = [(m, b) for m in OURS for b in BOUNDS] + [(PEER, b) for b in SWEEP]
                 for method, value in asked:
                     if method not in methods or (table, seed, notion, method, value) in done:
                         continue
+                    given = of_peer if method == PEER else data
                     start = time.process_time()
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        predict, scores = fitted(method, notion, value, data, model)
+                        predict, scores = fitted(method, notion, value, given, model)
                     row: dict[str, Any] = {
                         "data": table,
                         "seed": seed,
@@ -153,8 +167,10 @@ def runs(
                         "value": value,
                         "model": model,
                     }
+                    if given is not data:
+                        row["bent"] = True
                     row["seconds"] = time.process_time() - start
-                    row |= of_parts(data, notion, predict, scores, DRAWS if method == PEER else 1)
+                    row |= of_parts(given, notion, predict, scores, DRAWS if method == PEER else 1)
                     rows.append(row)
                     store(row, results)
     return [r for r in rows if r["data"] in tables and r["seed"] < seeds and r["notion"] in notions]
@@ -223,11 +239,11 @@ def main() -> None:
     parser.add_argument("--notions", default=",".join(NOTIONS))
     parser.add_argument("--methods", default=",".join([*OURS, PEER]), help="the fits to make and to compare")
     parser.add_argument("--model", default="linear", help='of both: "linear", or a network as "mlp:64,32"')
+    parser.add_argument("--bent", action="store_true", help="fairlearn's models bend and jump where ours do")
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
-    rows = runs(
-        args.data.split(","), args.seeds, args.notions.split(","), args.methods.split(","), args.results, args.model
-    )
+    notions, methods = args.notions.split(","), args.methods.split(",")
+    rows = runs(args.data.split(","), args.seeds, notions, methods, args.results, args.model, peer_bent=args.bent)
     asked = [m for m in OURS if m in args.methods.split(",")]
     if not asked or PEER not in args.methods.split(","):
         print(f"{len(rows)} fits are kept; a table needs {PEER} and at least one of {', '.join(OURS)}.")
