@@ -16,6 +16,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
     clusters_of,
     decided_or_scored,
@@ -35,7 +36,6 @@ from fairbound.cli.columns import (
 from fairbound.cli.fitted import training_facts
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
-from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder

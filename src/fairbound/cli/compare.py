@@ -12,6 +12,7 @@ from fairbound.audits.compare import compare
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_many, check_writable
 from fairbound.base.names import shortlist
+from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
     KEEP_ONE,
     decided_or_scored,
@@ -27,7 +28,6 @@ from fairbound.cli.columns import (
 )
 from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, json_file
-from fairbound.cli.stated import bounds_for
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder

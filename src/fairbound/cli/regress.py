@@ -15,6 +15,7 @@ from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.columns import (
     clusters_of,
     groups_in,
@@ -30,7 +31,6 @@ from fairbound.cli.fitted import written_fit
 from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, rows_of_file
-from fairbound.cli.stated import stated_bounds
 from fairbound.cli.training import held_out, in_training, judged, parameters, trained
 from fairbound.cli.using import AuditOptions
 from fairbound.estimators.certifying import check_certifiable
