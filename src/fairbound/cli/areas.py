@@ -15,7 +15,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_not_read, check_writable
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audited import data_facts
+from fairbound.cli.audit_facts import data_facts
 from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows, split_rows

@@ -15,7 +15,7 @@ from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
-from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
     clusters_of,

@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
-from fairbound.cli.audited import OF_TRAINING
+from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
 from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_rows
 from fairbound.cli.fitted import other_columns, trained_on

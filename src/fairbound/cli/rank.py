@@ -14,7 +14,7 @@ from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.audit import model_facts
-from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, stated_bounds
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.fitted import written_fit

@@ -15,7 +15,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_not_read, check_writable
 from fairbound.base.own import own_module
-from fairbound.cli.audited import add_own_model, data_facts
+from fairbound.cli.audit_facts import add_own_model, data_facts
 from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, csv_file, say, written_audit

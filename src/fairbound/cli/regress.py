@@ -14,7 +14,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
-from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.columns import (
     clusters_of,
