@@ -26,8 +26,8 @@ from fairbound.cli.columns import (
     said_of_rows,
     weights_of,
 )
-from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, json_file
+from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder

@@ -15,7 +15,6 @@ from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
-from fairbound.cli.fitted import interrupted, written_fit
 from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import (
@@ -27,6 +26,7 @@ from fairbound.cli.rows import (
     in_lines_of_parts,
     read_rows,
 )
+from fairbound.cli.saved_model import interrupted, written_fit
 from fairbound.cli.training import Trained, held_out, in_training, judged, parameters, trained
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
