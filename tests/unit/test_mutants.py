@@ -406,7 +406,7 @@ MUTANTS = {
     "certificate: the costly kept": Mutant("estimators/judged_models.py", "if not out or one.cost < out[-1].cost", "if not out or one.cost > out[-1].cost", "unit/estimators/test_certifying.py"),
     "pairs: as if no two pairs met": Mutant("confidence/contrasts.py", "int((sizes**2 // 4).sum())", "int((sizes // 2).sum())", "unit/confidence/test_contrasts.py"),
     "pairs: without room": Mutant("confidence/rates.py", "np.where(-sharp >= ROOM * (sharp - estimate)", "np.where(-sharp >= -9 * ROOM * (sharp - estimate)", "claims/test_intervals.py"),
-    "frontier: certificates go on": Mutant("cli/explored.py", "                break\n            passed = one", "                continue\n            passed = one", "unit/cli/test_frontier_page.py"),
+    "frontier: certificates go on": Mutant("cli/frontier_page.py", "                break\n            passed = one", "                continue\n            passed = one", "unit/cli/test_frontier_page.py"),
     "feasibility: the knee above": Mutant("estimators/knee.py", "- curve[i][\"cost\"])", "+ curve[i][\"cost\"])", "unit/estimators/test_feasibility.py"),
     "contrasts: met where the lower bound is": Mutant("confidence/contrasts.py", "if upper <= bound:", "if lower <= bound:", "unit/confidence/test_contrasts.py"),
     "ratios: at least read as at most": Mutant("confidence/contrasts.py", "verdict(-self.upper, -self.lower, -bound)", "verdict(self.lower, self.upper, bound)", "unit/confidence/test_contrasts.py"),

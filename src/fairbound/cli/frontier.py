@@ -14,8 +14,8 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
-from fairbound.cli.explored import certifiable, explored
 from fairbound.cli.fit import encoded, judged_rows, train
+from fairbound.cli.frontier_page import certifiable, explored
 from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
