@@ -15,7 +15,7 @@ from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli import options, using
 from fairbound.cli.advice import for_commands
-from fairbound.cli.typed import Debug, add, given_twice, option, typer
+from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
 LISTS = ("--group", "--drop", "--keep", "--only", "--bounds")

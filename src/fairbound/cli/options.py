@@ -1,5 +1,5 @@
 """What each command may be given: every option once, with its default and the checks that need no data.
-`fairbound.cli.typed` makes commands of the dataclasses here."""
+`fairbound.cli.typer_commands` makes commands of the dataclasses here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from fairbound.base.checks import amount, check_confidence
 from fairbound.base.errors import OptionError
-from fairbound.cli.typed import option
+from fairbound.cli.typer_commands import option
 
 # -- options that several commands share -------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from fairbound.cli.options import (
     Weights,
     check_share,
 )
-from fairbound.cli.typed import argument, option
+from fairbound.cli.typer_commands import argument, option
 
 
 def _check_source(score: str | None, model: Path | None, threshold: float | None) -> None:
