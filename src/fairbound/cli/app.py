@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.cli import options, using
+from fairbound.cli import judging_options, options
 from fairbound.cli.advice import for_commands
 from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
 
@@ -95,19 +95,23 @@ def _fail(message: str, code: int = WRONG_USE) -> int:
 COMMANDS: dict[str, type] = {
     "fit": options.FitOptions,
     "regress": options.RegressOptions,
-    "audit": using.AuditOptions,
+    "audit": judging_options.AuditOptions,
     "frontier": options.FrontierOptions,
-    "predict": using.PredictOptions,
+    "predict": judging_options.PredictOptions,
     "feasibility": options.FeasibilityOptions,
-    "monitor": using.MonitorOptions,
-    "compare": using.CompareOptions,
-    "gate": using.GateOptions,
-    "interval": using.IntervalOptions,
-    "stream": using.StreamOptions,
-    "shift": using.ShiftOptions,
-    "reproduce": using.ReproduceOptions,
+    "monitor": judging_options.MonitorOptions,
+    "compare": judging_options.CompareOptions,
+    "gate": judging_options.GateOptions,
+    "interval": judging_options.IntervalOptions,
+    "stream": judging_options.StreamOptions,
+    "shift": judging_options.ShiftOptions,
+    "reproduce": judging_options.ReproduceOptions,
 }
-DATA_SETS: dict[str, type] = {"list": using.ListOptions, "info": using.InfoOptions, "fetch": using.FetchOptions}
+DATA_SETS: dict[str, type] = {
+    "list": judging_options.ListOptions,
+    "info": judging_options.InfoOptions,
+    "fetch": judging_options.FetchOptions,
+}
 
 
 def _app() -> typer.Typer:

@@ -33,10 +33,10 @@ from fairbound.cli.columns import (
     said_of_rows,
     weights_of,
 )
+from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.saved_model import training_facts
-from fairbound.cli.using import AuditOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of

@@ -26,9 +26,9 @@ from fairbound.cli.columns import (
     said_of_rows,
     weights_of,
 )
+from fairbound.cli.judging_options import CompareOptions
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.saved_model import other_columns, trained_on
-from fairbound.cli.using import CompareOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report.compare import compare_page

@@ -14,8 +14,8 @@ from fairbound.base.errors import OptionError
 from fairbound.base.verdicts import about, direction, left_out
 from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
+from fairbound.cli.judging_options import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 from fairbound.cli.outcome import Outcome
-from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 from fairbound.report.words import VERDICTS
 
 KEYS = (

@@ -6,8 +6,8 @@ import json
 
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
+from fairbound.cli.judging_options import ReproduceOptions
 from fairbound.cli.outcome import Outcome, say
-from fairbound.cli.using import ReproduceOptions
 from fairbound.report.study_report import write_report
 from fairbound.studies import run_study
 
