@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.cli import judging_options, options
+from fairbound.cli import judging_options, training_options
 from fairbound.cli.advice import for_commands
 from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
 
@@ -93,12 +93,12 @@ def _fail(message: str, code: int = WRONG_USE) -> int:
 
 
 COMMANDS: dict[str, type] = {
-    "fit": options.FitOptions,
-    "regress": options.RegressOptions,
+    "fit": training_options.FitOptions,
+    "regress": training_options.RegressOptions,
     "audit": judging_options.AuditOptions,
-    "frontier": options.FrontierOptions,
+    "frontier": training_options.FrontierOptions,
     "predict": judging_options.PredictOptions,
-    "feasibility": options.FeasibilityOptions,
+    "feasibility": training_options.FeasibilityOptions,
     "monitor": judging_options.MonitorOptions,
     "compare": judging_options.CompareOptions,
     "gate": judging_options.GateOptions,

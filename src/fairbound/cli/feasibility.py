@@ -5,9 +5,9 @@ from __future__ import annotations
 from fairbound.base.files import atomic_write_text, check_writable
 from fairbound.cli.bounds import of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import of_options
-from fairbound.cli.options import FeasibilityOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import in_lines_of_parts, read_rows
+from fairbound.cli.training_options import FeasibilityOptions
 from fairbound.estimators.feasibility import MORE, SHOWN, feasibility
 from fairbound.report.terminal import grid
 

@@ -15,7 +15,6 @@ from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
-from fairbound.cli.options import FitOptions, TrainOptions
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import (
     InputRows,
@@ -28,6 +27,7 @@ from fairbound.cli.rows import (
 )
 from fairbound.cli.saved_model import interrupted, written_fit
 from fairbound.cli.training import Trained, held_out, in_training, judged, parameters, trained
+from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS

@@ -16,10 +16,10 @@ from fairbound.base.records import versions
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.frontier_page import certifiable, explored
-from fairbound.cli.options import FrontierOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
 from fairbound.cli.saved_model import interrupted
+from fairbound.cli.training_options import FrontierOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows
 from fairbound.estimators.knee import bend, said_of

@@ -18,11 +18,11 @@ from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, stated_bounds
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.judging_options import AuditOptions
-from fairbound.cli.options import FitOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, is_file, rows_of_file
 from fairbound.cli.saved_model import written_fit
 from fairbound.cli.training import held_out, in_training, judged, parameters, trained
+from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.ranking_problem import ranking_bounds

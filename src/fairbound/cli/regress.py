@@ -28,11 +28,11 @@ from fairbound.cli.columns import (
     weights_of,
 )
 from fairbound.cli.judging_options import AuditOptions
-from fairbound.cli.options import RegressOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, rows_of_file
 from fairbound.cli.saved_model import written_fit
 from fairbound.cli.training import held_out, in_training, judged, parameters, trained
+from fairbound.cli.training_options import RegressOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor, regression_bounds

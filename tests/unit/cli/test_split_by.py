@@ -11,8 +11,8 @@ import pytest
 from fairbound.base.errors import OptionError
 from fairbound.cli.columns import repeated_identifiers, units_of
 from fairbound.cli.gate import check
-from fairbound.cli.options import FitOptions
 from fairbound.cli.rows import read_rows, split_rows
+from fairbound.cli.training_options import FitOptions
 
 
 @pytest.fixture
