@@ -103,7 +103,7 @@ COMMANDS: dict[str, type] = {
     "compare": judging_options.CompareOptions,
     "gate": judging_options.GateOptions,
     "interval": judging_options.IntervalOptions,
-    "stream": judging_options.StreamOptions,
+    "stream": training_options.StreamOptions,
     "shift": judging_options.ShiftOptions,
     "reproduce": judging_options.ReproduceOptions,
 }

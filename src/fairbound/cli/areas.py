@@ -17,9 +17,10 @@ from fairbound.base.files import check_not_read, check_writable
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit_facts import data_facts
 from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
-from fairbound.cli.judging_options import ShiftOptions, StreamOptions
+from fairbound.cli.judging_options import ShiftOptions
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows, split_rows
+from fairbound.cli.training_options import StreamOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.postprocessing.scale_and_shift import ScaleAndShift

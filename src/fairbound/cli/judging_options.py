@@ -24,11 +24,9 @@ from fairbound.cli.options import (
     Qid,
     ReadOptions,
     RealScore,
-    RowOptions,
     SavedModel,
     Score,
     Seed,
-    TestSize,
     Threshold,
     TrueLabel,
     Weights,
@@ -214,38 +212,6 @@ class IntervalOptions(ReadOptions):
     threshold: Threshold = None
     weights: Weights = None
     out: OutIfAny = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamOptions(RowOptions):
-    """Learn a ranking score under a bound, in one pass over a file.
-
-    It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows
-    (docs/auc.md).
-    """
-
-    run: ClassVar[str] = "areas:run_stream"
-    out: Out
-    constraint: Constraints = field(default_factory=list)
-    solver: Annotated[
-        str,
-        option("--solver", help="exact: from means and covariances; rows: one step of mirror descent for each row."),
-    ] = "exact"
-    kappa: Annotated[
-        float | None,
-        option(
-            "--kappa", help="Bound on the smooth stand-in of the areas. Default: chosen by the true areas of a sample."
-        ),
-    ] = None
-    sample: Annotated[int, option("--sample", help="Rows of the sample that chooses --kappa.", min=1)] = 10_000
-    seed: Seed = 0
-    test_size: TestSize = None
-    confidence: Confidence = 0.95
-
-    def __post_init__(self) -> None:
-        check_share(self.test_size)
-        if self.solver == "rows" and self.kappa is None:
-            raise OptionError("--solver rows needs --kappa, the bound on the surrogate: try 0.2.")
 
 
 @dataclass(frozen=True, kw_only=True)

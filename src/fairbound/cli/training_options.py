@@ -270,3 +270,35 @@ class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
             "--constraint", help="'residual_gap <= 0.1', 'group_squared_error <= 0.5' or 'prediction_parity <= 0.05'."
         ),
     ] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(RowOptions):
+    """Learn a ranking score under a bound, in one pass over a file.
+
+    It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows
+    (docs/auc.md).
+    """
+
+    run: ClassVar[str] = "areas:run_stream"
+    out: Out
+    constraint: Constraints = field(default_factory=list)
+    solver: Annotated[
+        str,
+        option("--solver", help="exact: from means and covariances; rows: one step of mirror descent for each row."),
+    ] = "exact"
+    kappa: Annotated[
+        float | None,
+        option(
+            "--kappa", help="Bound on the smooth stand-in of the areas. Default: chosen by the true areas of a sample."
+        ),
+    ] = None
+    sample: Annotated[int, option("--sample", help="Rows of the sample that chooses --kappa.", min=1)] = 10_000
+    seed: Seed = 0
+    test_size: TestSize = None
+    confidence: Confidence = 0.95
+
+    def __post_init__(self) -> None:
+        check_share(self.test_size)
+        if self.solver == "rows" and self.kappa is None:
+            raise OptionError("--solver rows needs --kappa, the bound on the surrogate: try 0.2.")
