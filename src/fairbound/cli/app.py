@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.cli import judging_options, training_options
+from fairbound.cli import data_options, judging_options, training_options
 from fairbound.cli.advice import for_commands
 from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
 
@@ -105,12 +105,12 @@ COMMANDS: dict[str, type] = {
     "interval": judging_options.IntervalOptions,
     "stream": training_options.StreamOptions,
     "shift": judging_options.ShiftOptions,
-    "reproduce": judging_options.ReproduceOptions,
+    "reproduce": data_options.ReproduceOptions,
 }
 DATA_SETS: dict[str, type] = {
-    "list": judging_options.ListOptions,
-    "info": judging_options.InfoOptions,
-    "fetch": judging_options.FetchOptions,
+    "list": data_options.ListOptions,
+    "info": data_options.InfoOptions,
+    "fetch": data_options.FetchOptions,
 }
 
 

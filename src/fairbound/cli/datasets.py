@@ -9,7 +9,7 @@ from typing import Any
 
 from fairbound import data
 from fairbound.base.errors import OptionError
-from fairbound.cli.judging_options import FetchOptions, InfoOptions, ListOptions
+from fairbound.cli.data_options import FetchOptions, InfoOptions, ListOptions
 from fairbound.cli.outcome import Outcome
 from fairbound.data.files import ENVIRONMENT
 from fairbound.report.terminal import grid

@@ -6,7 +6,7 @@ import json
 
 from fairbound.base.files import check_writable
 from fairbound.base.locks import locked
-from fairbound.cli.judging_options import ReproduceOptions
+from fairbound.cli.data_options import ReproduceOptions
 from fairbound.cli.outcome import Outcome, say
 from fairbound.report.study_report import write_report
 from fairbound.studies import run_study
