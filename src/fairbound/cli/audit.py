@@ -13,7 +13,6 @@ import numpy as np
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
-from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
@@ -57,7 +56,6 @@ def run_audit(options: AuditOptions) -> Outcome:
     of_numbers = folder is not None and kind_of(folder) == "FairRegressor"
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
-    check_writable(options.out)
     frame, label, unlabelled = labelled_table(options)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
@@ -131,7 +129,6 @@ def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
     """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class,
     which counts can tell."""
-    check_writable(options.out)
     columns = file_columns(options)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     classifier, bounds = _model_and_bounds(options, folder, columns)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairbound.audits.compare import compare
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.files import atomic_write_many
 from fairbound.base.names import shortlist
 from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
@@ -41,8 +41,6 @@ from fairbound.rows.scores import as_logits
 def run_compare(options: CompareOptions) -> Outcome:
     """Measure both on all rows of the file; write compare.json and compare.html where a folder is given.
     The exit code is 0."""
-    if options.out is not None:
-        check_writable(options.out)
     found = compared(options)
     text = table(found)
     if options.out is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from fairbound.cli.options import DataDir, Out
+from fairbound.cli.options import DataDir, Out, WritesFolder
 from fairbound.cli.typer_commands import argument, option
 
 
@@ -36,7 +36,7 @@ class FetchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceOptions:
+class ReproduceOptions(WritesFolder):
     """Run a paper's experiments; draw tables, figures and a page.
 
     The same command goes on where it stopped (docs/reproduce.md).

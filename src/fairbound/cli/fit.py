@@ -12,8 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import (
@@ -53,12 +51,6 @@ def fit(options: FitOptions) -> Outcome:
     shards = Processes() if options.distributed else ALONE
     if shards.place:
         LOG.setLevel(logging.WARNING)  # the first process says what happens
-        return _fit(options, bounds, shards)
-    with locked(check_writable(options.out)):
-        return _fit(options, bounds, shards)
-
-
-def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
     compares = grouped or options.group_terms or not of_classes_only(bounds)

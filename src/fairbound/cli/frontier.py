@@ -9,9 +9,8 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
-from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.base.locks import locked
 from fairbound.base.records import versions
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
@@ -47,11 +46,6 @@ def frontier(options: FrontierOptions) -> Outcome:
     Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.
     """
     stated = stated_range(options)
-    with locked(check_writable(options.out)):
-        return _frontier(options, stated)
-
-
-def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
     rows.check_bounds(stated)
     points: list[dict[str, Any]] = []

@@ -29,6 +29,7 @@ from fairbound.cli.options import (
     Threshold,
     TrueLabel,
     Weights,
+    WritesFolder,
     check_share,
 )
 from fairbound.cli.typer_commands import argument, option
@@ -58,7 +59,7 @@ class JudgeOptions(ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(JudgeOptions):
+class AuditOptions(WritesFolder, JudgeOptions):
     """Judge scores or a saved model on a file of held-out rows.
 
     Give --score or --model. A saved model brings its own bounds, unless --constraint states others.
@@ -154,6 +155,11 @@ class MonitorOptions(ReadOptions):
         ),
     ] = None
 
+    @property
+    def folder(self) -> Path:
+        """What is held for the command, as `output_folder` says."""
+        return self.state
+
     def __post_init__(self) -> None:
         if self.weights is None and self.largest_weight is not None:
             raise OptionError("--largest-weight belongs to --weights COLUMN.")
@@ -162,7 +168,7 @@ class MonitorOptions(ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(JudgeOptions):
+class CompareOptions(WritesFolder, JudgeOptions):
     """Compare two models on the same rows.
 
     The second less the first: accuracy, rates of each group and values of bounds, with paired intervals
@@ -195,7 +201,7 @@ class GateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntervalOptions(ReadOptions):
+class IntervalOptions(WritesFolder, ReadOptions):
     """Suggest a percentile interval of scores to bound.
 
     It holds the rate of positive decisions and is the one on which the groups are furthest apart (docs/partial.md).
@@ -214,7 +220,7 @@ class IntervalOptions(ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShiftOptions(ReadOptions):
+class ShiftOptions(WritesFolder, ReadOptions):
     """Scale and shift one group's scores to meet a bound on areas.
 
     The moved scores are judged on held-out rows (docs/auc.md).

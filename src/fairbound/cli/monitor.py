@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
@@ -35,7 +34,6 @@ CONFIDENCE = 0.95
 
 def run_monitor(options: MonitorOptions) -> Outcome:
     """Add the rows of the file, judge, and write the state, audit.json and report.html into the folder of the state."""
-    check_writable(options.state)
     path = options.state / STATE
     monitor = Monitor.load(path) if path.exists() else None
     if monitor is not None:

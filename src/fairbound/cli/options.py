@@ -72,6 +72,17 @@ DropMissingLabels = Annotated[
 Drop = Annotated[str | None, option("--drop", help="Columns that are no features, separated by commas.")]
 
 
+class WritesFolder:
+    """A command that writes the folder `out`, or nothing where that is None."""
+
+    out: Path | None
+
+    @property
+    def folder(self) -> Path | None:
+        """What is held for the command, as `output_folder` says; no command looks after it itself."""
+        return self.out
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How a CSV file is written, where it does not tell."""

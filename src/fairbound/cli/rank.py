@@ -11,8 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound import data
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
 from fairbound.cli.audit import model_facts
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, stated_bounds
@@ -46,7 +44,6 @@ def fit_ranking(options: FitOptions) -> Outcome:
     """Train a ranker, judge it on queries held out, and write model and report; exit codes as of `fit`."""
     options.refuse("rankings", "--qid", *NOT_FOR_RANKINGS)
     bounds = ranking_bounds(stated_bounds(options.constraint, options.cross))
-    check_writable(options.out)
     rows = _rows(options, bool(bounds))
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_
@@ -56,8 +53,7 @@ def fit_ranking(options: FitOptions) -> Outcome:
         about=f"{options.model} ranker", warnings=[*missed, *facts["warnings"]],
     )  # fmt: skip
     lines = in_training(options, bounds, done, partial(_scored, rows, done.split.train), found)
-    with locked(options.out):
-        return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def audit_ranking(options: AuditOptions) -> Outcome:
@@ -65,7 +61,6 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     refused = ("threshold", "positive", "chunk_rows", "weights", "clusters")
     if any(getattr(options, name) is not None for name in refused):
         raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
-    check_writable(options.out)
     frame, label, notes = labelled_table(options)
     query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
     folder = None if options.model is None else load_folder(options.model)

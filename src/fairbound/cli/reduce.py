@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.base.files import check_not_read, check_writable
+from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
 from fairbound.cli.audit_facts import add_own_model, data_facts
 from fairbound.cli.bounds import stated_bounds
@@ -41,7 +41,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     options.refuse("a classifier of another library", "--estimator", *NOT_FOR_ESTIMATORS)
     estimator = named_classifier(str(options.estimator), options.seed)
     bounds = stated_bounds(options.constraint, options.cross)
-    check_not_read(check_writable(options.out) / DECISIONS, options.data)
+    check_not_read(options.out / DECISIONS, options.data)
     rows = read_rows(options)
     rows.check_bounds(bounds)
     parts = encoded_parts(

@@ -12,8 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.columns import (
@@ -47,7 +45,6 @@ def regress(options: RegressOptions) -> Outcome:
     regression_bounds(bounds)
     if options.certify:
         check_certifiable(bounds)
-    check_writable(options.out)
     rows = rows_of_file(options, True, _to_learn)
     rows.check_bounds(bounds)
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
@@ -58,8 +55,7 @@ def regress(options: RegressOptions) -> Outcome:
         about=f"{options.model} model of a number", warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
     )  # fmt: skip
     lines = in_training(options, stated, done, partial(_scored, rows, done.split.train), found)
-    with locked(options.out):
-        return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: list, certify: float) -> FairRegressor:
@@ -80,7 +76,6 @@ def _scored(rows: InputRows, part: np.ndarray, model: FairRegressor) -> dict[str
 
 def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
-    check_writable(options.out)
     frame, label, notes = labelled_table(options)
     attributes = listed(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):

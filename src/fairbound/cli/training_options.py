@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from fairbound.base.checks import amount, check_confidence
@@ -18,6 +20,7 @@ from fairbound.cli.options import (
     RowOptions,
     Seed,
     TestSize,
+    WritesFolder,
     check_share,
 )
 from fairbound.cli.typer_commands import option
@@ -159,7 +162,7 @@ NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "jumps", "certify"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(HeldOutOptions, TrainOptions):
+class FitOptions(WritesFolder, HeldOutOptions, TrainOptions):
     """Train a model under fairness bounds; judge it on new rows.
 
     Writes the report, its numbers, the model and a model card to --out (docs/commands.md).
@@ -203,6 +206,11 @@ class FitOptions(HeldOutOptions, TrainOptions):
             return "reduce:fit_reduction"
         return "fit:fit" if self.qid is None else "rank:fit_ranking"
 
+    @property
+    def folder(self) -> Path | None:
+        """None in all but the first of several processes, which writes for them."""
+        return self.out if not self.distributed or os.environ.get("RANK", "0") == "0" else None
+
     def refuse(self, what: str, option: str, *names: str) -> None:
         """Raises: OptionError for one of these options that differs from its default, which `what`,
         asked for by `option`, has not."""
@@ -223,7 +231,7 @@ class FitOptions(HeldOutOptions, TrainOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontierOptions(TrainOptions):
+class FrontierOptions(WritesFolder, TrainOptions):
     """Show what each of several bounds costs in accuracy."""
 
     run: ClassVar[str] = "frontier:frontier"
@@ -244,7 +252,7 @@ class FrontierOptions(TrainOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeasibilityOptions(TrainOptions):
+class FeasibilityOptions(WritesFolder, TrainOptions):
     """Say what a bound costs, before a long run.
 
     Also the smallest value reached, whether these rows could confirm the bound, and what more rows of each group would
@@ -257,7 +265,7 @@ class FeasibilityOptions(TrainOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
+class RegressOptions(WritesFolder, HeldOutOptions, ModelOptions, FileOptions):
     """Predict a number under fairness bounds; judge on new rows."""
 
     run: ClassVar[str] = "regress:regress"
@@ -273,7 +281,7 @@ class RegressOptions(HeldOutOptions, ModelOptions, FileOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamOptions(RowOptions):
+class StreamOptions(WritesFolder, RowOptions):
     """Learn a ranking score under a bound, in one pass over a file.
 
     It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows
