@@ -50,6 +50,9 @@ from fairbound.tables.options import identifier_words
 TEST_SHARE = 0.25
 FEW_ROWS = 5
 
+ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
+"""Of a column of labels, the targets and the classes."""
+
 
 @dataclass(frozen=True, eq=False)
 class InputRows:
@@ -141,16 +144,10 @@ def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = 
     must where a positive one is named.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
+    read = partial(read_labels, positive=asked.positive, two_classes=two_classes)
     if is_file(asked.data):
-        read = partial(read_labels, positive=asked.positive, two_classes=two_classes)
         return rows_of_file(asked, needs_groups, read, chunk_rows=asked.chunk_rows)
-    if asked.chunk_rows is not None:
-        raise OptionError("--chunk-rows is for files; a named data set is read whole.")
-    if getattr(asked, "split_by", None) is not None:
-        raise OptionError("--split-by names a column of a file; a named data set has none of persons.")
-    if asked.encoding or asked.decimal:
-        raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
-    return _from_name(asked, needs_groups, two_classes)
+    return rows_of_data_set(asked, needs_groups, read)
 
 
 def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -165,12 +162,11 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
 def rows_of_file(
     asked: FileOptions,
     needs_groups: bool,
-    read: Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]],
+    read: ReadLabels,
     query: str | None = None,
     chunk_rows: int | None = None,
 ) -> InputRows:
-    """The rows of the file `asked.data`. read: of the column of labels, the targets and the classes.
-    query: the column of the query."""
+    """The rows of the file `asked.data`. read: takes the column of labels. query: the column of the query."""
     path = asked.data
     frame = read_table(path, **asked.written) if chunk_rows is None else None
     columns = file_columns(asked) if frame is None else list(frame.columns)
@@ -228,7 +224,15 @@ def rows_of_file(
     )  # fmt: skip
 
 
-def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
+def rows_of_data_set(asked: RowOptions, needs_groups: bool, read: ReadLabels, ranked: bool = False) -> InputRows:
+    """The rows of the named data set `asked.data`. read: as of `rows_of_file`. ranked: whether they are documents of its
+    queries, whose groups are looked at even where none is needed."""
+    if asked.chunk_rows is not None:
+        raise OptionError("--chunk-rows is for files; a named data set is read whole.")
+    if getattr(asked, "split_by", None) is not None:
+        raise OptionError("--split-by names a column of a file; a named data set has none of persons.")
+    if asked.encoding or asked.decimal:
+        raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
     name, keep_sensitive = asked.data, asked.keep_sensitive
     if name not in data.names() and not is_own(name):
         hint = did_you_mean(name, data.names(), before=". ", otherwise=f". Named data sets: {', '.join(data.names())}.")
@@ -240,7 +244,9 @@ def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         raise OptionError(f"data set {name!r} has the label {dataset.label!r} ({entry.label}); leave --label out.")
     if asked.positive is not None:
         raise OptionError(f"data set {name!r} defines its positive label ({entry.label}); leave --positive out.")
-    default = entry.groups[0] if needs_groups else None
+    if ranked and dataset.qid is None:
+        raise OptionError(f"data set {name!r} has no queries; leave --qid out.")
+    default = entry.groups[0] if needs_groups or (ranked and entry.groups) else None
     attributes = listed(asked.group or default, list(dataset.sensitive), "--group")
     wanted = attributes if not keep_sensitive else []
     extra = listed(asked.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
@@ -261,7 +267,7 @@ def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
             has = "has survey weights: --weights survey" if dataset.weight is not None else "has no survey weights"
             raise OptionError(f"--weights {asked.weights!r}: data set {name!r} {has}.")
         notes.append("Every row counts with its weight in the survey.")
-    target, classes = read_labels(dataset.y, None, two_classes)
+    target, classes = read(dataset.y)
     sums = [f"sha256:{file.sha256}" for file in entry.files]
     published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
     groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))
@@ -277,6 +283,7 @@ def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         published,
         tuple(notes),
         dataset.weight if asked.weights else None,
+        qid=dataset.qid if ranked else None,
     )
 
 
