@@ -21,7 +21,7 @@ from fairbound.cli.outcome import Outcome, csv_file, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows, table_options
 from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.reduction import Reduction
-from fairbound.estimators.tried import own_threshold
+from fairbound.estimators.reduction_fits import own_threshold
 from fairbound.postprocessing.scoring import CODES, scores_of
 
 NOT_FOR_ESTIMATORS = (
