@@ -151,7 +151,7 @@ MUTANTS = {
     "grid: a side twice": Mutant("fairness/percentiles/interval_shares.py", "enumerate((1.0, -1.0))", "enumerate((1.0, 1.0))", "claims/test_partial.py"),
     "steps: a concave half": Mutant("fairness/percentiles/steps.py", "plus = torch.where(t < 0, p, 0.5 + t / 4)", "plus = torch.where(t < 0, p, p)", "claims/test_partial.py"),
     "bands: half as wide": Mutant("confidence/bands.py", "/ (2 * n))", "/ (8 * n))", "claims/test_partial.py"),
-    "parts: both in the plus": Mutant("fairness/parts.py", "place = np.where(up == own,", "place = np.where(up == up,", "claims/test_partial.py"),
+    "parts: both in the plus": Mutant("fairness/convex_parts.py", "place = np.where(up == own,", "place = np.where(up == up,", "claims/test_partial.py"),
     "few rows: steps half as long": Mutant("fairness/bound.py", "return 1 / rows", "return 0.5 / rows", "unit/estimators/test_thin_groups.py"),
     "few rows: predictions move in no steps": Mutant("fairness/notions/regression.py", "return 1 / rows", "return 0 / rows", "unit/estimators/test_thin_groups.py"),
     "crossing: said of two attributes": Mutant("fairness/bound.py", "or len(names) != 1:", "or len(names) != 2:", "unit/audits/test_audit.py"),
