@@ -552,7 +552,7 @@ MUTANTS = {
     "dual: the best of the first update alone": Mutant("optim/estimates.py", "best = [better(*each)", "best = [better(each[0], each[1], each[1])", "unit/optim/test_optim.py"),
     "dual: the constant turned": Mutant("optim/dual.py", "constant = -w.dot(", "constant = w.dot(", "unit/optim/test_optim.py"),
     "scores: per cent with a 0 are logits": Mutant("rows/scores.py", "if threshold is None and s.min() >= 0:", "if threshold is None and s.min() > 0:", "unit/audits/test_audit.py"),
-    "trial: decisions of probabilities": Mutant("fairness/trial.py", "return loss in (LOGISTIC, CROSS_ENTROPY) or any(decisions)", "return loss in (LOGISTIC, CROSS_ENTROPY)", "convergence/test_formulate.py"),
+    "trial: decisions of probabilities": Mutant("fairness/module_trial.py", "return loss in (LOGISTIC, CROSS_ENTROPY) or any(decisions)", "return loss in (LOGISTIC, CROSS_ENTROPY)", "convergence/test_formulate.py"),
     "prepared: missing numbers are 0": Mutant("data/prepared.py", "X = np.where(np.isnan(X), means, X)", "X = np.where(np.isnan(X), 0 * means, X)", "unit/data/test_data_dataset.py"),
     "study: the start counts as within the bound": Mutant("studies/deep_benchmark.py", ' and model["step"] > 0)', ")", "unit/studies/test_studies.py"),
     "study: settings are chosen by all rows before their own": Mutant("studies/tuning.py", "(its.missed, its.together, its.loss", "(its.together, its.missed, its.loss", "unit/studies/test_studies.py"),
