@@ -30,7 +30,7 @@ from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
-from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import encoder_options
 from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards

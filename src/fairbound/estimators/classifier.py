@@ -39,7 +39,7 @@ from fairbound.estimators.last_intercept import (
     clear_of_rounding,
     met_by_intercept,
 )
-from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
