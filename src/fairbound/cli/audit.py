@@ -29,12 +29,12 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
-    said_of_rows,
     weights_of,
 )
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
+from fairbound.cli.row_warnings import said_of_rows
 from fairbound.cli.saved_model import training_facts
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder

@@ -14,7 +14,6 @@ from fairbound.base.files import atomic_write_many
 from fairbound.base.names import shortlist
 from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
-    KEEP_ONE,
     decided_or_scored,
     file_checksum,
     groups_in,
@@ -23,11 +22,11 @@ from fairbound.cli.columns import (
     labelled_table,
     listed,
     one_column,
-    said_of_rows,
     weights_of,
 )
 from fairbound.cli.judging_options import CompareOptions
 from fairbound.cli.outcome import Outcome, json_file
+from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder

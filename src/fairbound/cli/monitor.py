@@ -14,9 +14,10 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
-from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_rows
+from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
 from fairbound.cli.judging_options import MonitorOptions
 from fairbound.cli.outcome import Outcome, audit_outcome
+from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder, model_folder

@@ -22,11 +22,11 @@ from fairbound.cli.columns import (
     listed,
     numbers_of,
     one_column,
-    said_of_rows,
     weights_of,
 )
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.cli.row_warnings import said_of_rows
 from fairbound.cli.rows import InputRows, rows_of_file
 from fairbound.cli.saved_model import written_fit
 from fairbound.cli.training import held_out, in_training, judged, parameters, trained

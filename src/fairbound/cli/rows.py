@@ -19,9 +19,6 @@ from fairbound.base.names import did_you_mean, shortlist
 from fairbound.base.seeds import seed_for
 from fairbound.cli.advice import for_commands
 from fairbound.cli.columns import (
-    KEEP_ONE,
-    coded_numbers,
-    copied_rows,
     file_checksum,
     file_columns,
     groups_in,
@@ -31,12 +28,12 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
-    repeated_identifiers,
     units_of,
     weights_of,
 )
 from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.cli.outcome import say
+from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers
 from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
 from fairbound.rows.groups import Groups, no_groups, twin_words

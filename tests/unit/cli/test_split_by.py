@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from fairbound.base.errors import OptionError
-from fairbound.cli.columns import repeated_identifiers, units_of
+from fairbound.cli.columns import units_of
 from fairbound.cli.gate import check
+from fairbound.cli.row_warnings import repeated_identifiers
 from fairbound.cli.rows import read_rows, split_rows
 from fairbound.cli.training_options import FitOptions
 
