@@ -141,7 +141,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
-    for part in Chunks.read(options.data, rows=chunk_rows, **options.written).take(kept):
+    for part in Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(kept):
         frame = pandas_part(part)
         numbers = np.arange(at, at + len(frame))
         at += len(frame)

@@ -108,7 +108,7 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
 
 def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
     """The file of `asked.data`, its column of labels and notes, as `labelled_rows` gives them."""
-    frame = read_table(asked.data, **asked.written)
+    frame = read_table(asked.data, **asked.file_format)
     label = one_column(asked.label, frame.columns, "--label")
     frame, notes = labelled_rows(frame, label, asked.drop_missing_labels, asked.data)
     return frame, label, notes
@@ -117,7 +117,7 @@ def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
 def file_columns(asked: Any) -> list[str]:
     """The names of the columns of the file `asked.data`."""
     with silenced(DataWarning):  # said when its rows are read
-        first = next(iter(Chunks.read(asked.data, rows=100, **asked.written)), None)
+        first = next(iter(Chunks.read(asked.data, rows=100, **asked.file_format)), None)
     if first is None:
         raise DataError(f"{asked.data}: the file has no rows.")
     return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
@@ -127,7 +127,7 @@ def narrow_columns(asked: Any, columns: Sequence[str], chunk_rows: int | None) -
     """A pandas frame of a few columns of the file `asked.data`, read in parts."""
     import pandas as pd
 
-    parts = Chunks.read(asked.data, rows=chunk_rows or ROWS, columns=columns, **asked.written)
+    parts = Chunks.read(asked.data, rows=chunk_rows or ROWS, columns=columns, **asked.file_format)
     return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
 
 

@@ -18,7 +18,7 @@ SHOWN = 8
 def run_interval(options: IntervalOptions) -> Outcome:
     """Suggest an interval for all rows of the file; write interval.json,
     interval.png and interval.svg where a folder is given."""
-    frame = read_table(options.data, **options.written)
+    frame = read_table(options.data, **options.file_format)
     column = one_column(options.score, frame.columns, "--score")
     attributes = listed(options.group, frame.columns, "--group")
     if not attributes:

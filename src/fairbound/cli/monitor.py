@@ -85,7 +85,7 @@ def _added(
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
-    frame = read_table(data, **options.written)
+    frame = read_table(data, **options.file_format)
     label = one_column(options.label, frame.columns, "--label")
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)

@@ -100,7 +100,7 @@ class ReadOptions:
     ] = None
 
     @property
-    def written(self) -> dict[str, str | None]:
+    def file_format(self) -> dict[str, str | None]:
         """What `read_table` and `Chunks.read` take."""
         return {"encoding": self.encoding, "decimal": self.decimal}
 

@@ -39,7 +39,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     model = MODELS[kind_of(folder)].load(folder)
     kept = listed(options.keep, file_columns(options), "--keep")
     parts, first, unseen = [], 0, Counter[str]()
-    for part in Chunks.read(options.data, rows=ROWS, **options.written):
+    for part in Chunks.read(options.data, rows=ROWS, **options.file_format):
         frame = pandas_part(part)
         with (
             in_file(options.data, np.arange(first, first + len(frame))),

@@ -165,7 +165,7 @@ def rows_of_file(
 ) -> InputRows:
     """The rows of the file `asked.data`. read: takes the column of labels. query: the column of the query."""
     path = asked.data
-    frame = read_table(path, **asked.written) if chunk_rows is None else None
+    frame = read_table(path, **asked.file_format) if chunk_rows is None else None
     columns = file_columns(asked) if frame is None else list(frame.columns)
     label = one_column(asked.label, columns, "--label")
     attributes = listed(asked.group, columns, "--group", needs_groups)
@@ -213,7 +213,7 @@ def rows_of_file(
     if chunk_rows is None:
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
-        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **asked.written)
+        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **asked.file_format)
         X = X if numbers is None else X.take(numbers)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
