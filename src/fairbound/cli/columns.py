@@ -106,28 +106,28 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
     return frame[~missing], [note]
 
 
-def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
-    """The file of `asked.data`, its column of labels and notes, as `labelled_rows` gives them."""
-    frame = read_table(asked.data, **asked.file_format)
-    label = one_column(asked.label, frame.columns, "--label")
-    frame, notes = labelled_rows(frame, label, asked.drop_missing_labels, asked.data)
+def labelled_table(options: Any) -> tuple[Any, str, list[str]]:
+    """The file of `options.data`, its column of labels and notes, as `labelled_rows` gives them."""
+    frame = read_table(options.data, **options.file_format)
+    label = one_column(options.label, frame.columns, "--label")
+    frame, notes = labelled_rows(frame, label, options.drop_missing_labels, options.data)
     return frame, label, notes
 
 
-def file_columns(asked: Any) -> list[str]:
-    """The names of the columns of the file `asked.data`."""
+def file_columns(options: Any) -> list[str]:
+    """The names of the columns of the file `options.data`."""
     with silenced(DataWarning):  # said when its rows are read
-        first = next(iter(Chunks.read(asked.data, rows=100, **asked.file_format)), None)
+        first = next(iter(Chunks.read(options.data, rows=100, **options.file_format)), None)
     if first is None:
-        raise DataError(f"{asked.data}: the file has no rows.")
+        raise DataError(f"{options.data}: the file has no rows.")
     return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
 
 
-def narrow_columns(asked: Any, columns: Sequence[str], chunk_rows: int | None) -> Any:
-    """A pandas frame of a few columns of the file `asked.data`, read in parts."""
+def narrow_columns(options: Any, columns: Sequence[str], chunk_rows: int | None) -> Any:
+    """A pandas frame of a few columns of the file `options.data`, read in parts."""
     import pandas as pd
 
-    parts = Chunks.read(asked.data, rows=chunk_rows or ROWS, columns=columns, **asked.file_format)
+    parts = Chunks.read(options.data, rows=chunk_rows or ROWS, columns=columns, **options.file_format)
     return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
 
 
