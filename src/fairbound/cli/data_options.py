@@ -20,7 +20,7 @@ class ListOptions:
 class InfoOptions:
     """Rows, groups, options, licence, citation and files of a data set."""
 
-    run: ClassVar[str] = "datasets:describe"
+    run: ClassVar[str] = "datasets:describe_dataset"
     name: Annotated[str, argument("Name of a data set.")]
 
 
@@ -28,7 +28,7 @@ class InfoOptions:
 class FetchOptions:
     """Download a data set from its publisher and check it."""
 
-    run: ClassVar[str] = "datasets:fetch"
+    run: ClassVar[str] = "datasets:fetch_dataset"
     name: Annotated[str, argument("Name of a data set.")]
     data_dir: DataDir = None
     state: Annotated[str | None, option("--state", help="acs-income only: states such as OK,TX.")] = None
@@ -42,7 +42,7 @@ class ReproduceOptions(WritesFolder):
     The same command goes on where it stopped (docs/reproduce.md).
     """
 
-    run: ClassVar[str] = "reproduce:reproduce"
+    run: ClassVar[str] = "reproduce:run_reproduce"
     study: Annotated[
         str, argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
     ]

@@ -37,7 +37,7 @@ from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
 
 
-def fit(options: FitOptions) -> Outcome:
+def run_fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short.
 
     Of several processes that train together the first one alone judges and writes; the exit code is 0 then, as torchrun

@@ -40,7 +40,7 @@ def stated_range(options: FrontierOptions) -> list[Bound]:
     return bounds[::-1] if bounds[0].sense == "at least" else bounds
 
 
-def frontier(options: FrontierOptions) -> Outcome:
+def run_frontier(options: FrontierOptions) -> Outcome:
     """Train bounds x seeds models and one unconstrained model per seed; write frontier.json, charts and a page.
 
     Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.

@@ -36,7 +36,7 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor, regression_bounds
 
 
-def regress(options: RegressOptions) -> Outcome:
+def run_regress(options: RegressOptions) -> Outcome:
     """Train on a part of the file, judge the rest beside a model without bounds,
     and write both reports and the model."""
     bounds = stated_bounds(options.constraint, options.cross)

@@ -10,7 +10,7 @@ from fairbound.report.study_report import write_report
 from fairbound.studies import run_study
 
 
-def reproduce(options: ReproduceOptions) -> Outcome:
+def run_reproduce(options: ReproduceOptions) -> Outcome:
     """Run the study, write records, numbers, figures and the page; the findings are the text for people.
     The exit code is 1 where a run failed."""
     only = [key.strip() for key in options.only.split(",")] if options.only else None

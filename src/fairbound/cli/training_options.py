@@ -204,7 +204,7 @@ class FitOptions(WritesFolder, HeldOutOptions, TrainOptions):
         """What trains."""
         if self.estimator is not None:
             return "reduce:fit_reduction"
-        return "fit:fit" if self.qid is None else "rank:fit_ranking"
+        return "fit:run_fit" if self.qid is None else "rank:fit_ranking"
 
     @property
     def folder(self) -> Path | None:
@@ -234,7 +234,7 @@ class FitOptions(WritesFolder, HeldOutOptions, TrainOptions):
 class FrontierOptions(WritesFolder, TrainOptions):
     """Show what each of several bounds costs in accuracy."""
 
-    run: ClassVar[str] = "frontier:frontier"
+    run: ClassVar[str] = "frontier:run_frontier"
     out: Out
     constraint: Annotated[str, option("--constraint", help="A notion without its bound: demographic_parity.")]
     bounds: Annotated[str, option("--bounds", help="Bounds to train under, separated by commas.")] = (
@@ -268,7 +268,7 @@ class FeasibilityOptions(WritesFolder, TrainOptions):
 class RegressOptions(WritesFolder, HeldOutOptions, ModelOptions, FileOptions):
     """Predict a number under fairness bounds; judge on new rows."""
 
-    run: ClassVar[str] = "regress:regress"
+    run: ClassVar[str] = "regress:run_regress"
     baseline: ClassVar[bool] = True
     label: Annotated[str, option("--label", help="Column of numbers to predict.")]
     out: Out
