@@ -74,7 +74,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             groups, new = _with_groups_of_training(classifier, groups)
             warnings += _lacked_in_training(new, len(frame))
             warnings += _not_judged(classifier, groups, bounds)
-        measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
+        measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
         column = one_column(options.score, frame.columns, "--score")
         names = set(texts_of(frame[label]))
@@ -82,7 +82,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         if of_labels and set(texts_of(frame[column])) <= names:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
-            two = _two(frame, label, options.positive, options)
+            two = _zero_or_one(frame, label, options.positive, options)
             scores = decided_or_scored(frame, column, two["classes"])
             with in_file(options.data, frame.index.to_numpy()):
                 notes = [as_logits(scores, options.threshold)[1]]
@@ -137,7 +137,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     labels, unlabelled = labelled_rows(
         narrow_columns(options, [label], chunk_rows), label, options.drop_missing_labels, options.data
     )
-    two, kept = _two(labels, label, positive, options), labels.index.to_numpy()
+    two, kept = _zero_or_one(labels, label, positive, options), labels.index.to_numpy()
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
@@ -181,7 +181,7 @@ def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
         )
 
 
-def _of_model(
+def _scores_of_model(
     classifier: FairClassifier,
     encoded: Encoded,
     frame: Any,
@@ -206,11 +206,11 @@ def _of_model(
         raise OptionError(
             f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
         )
-    two = _two(frame, label, positive, options)
+    two = _zero_or_one(frame, label, positive, options)
     return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
 
 
-def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
+def _zero_or_one(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
     """The label column as 0 and 1, and the labels that these mean."""
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], positive)

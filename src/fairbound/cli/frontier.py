@@ -14,7 +14,7 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
-from fairbound.cli.frontier_page import certifiable, explored
+from fairbound.cli.frontier_page import certifiable, shown_by_group
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
 from fairbound.cli.saved_model import interrupted
@@ -126,7 +126,7 @@ def _of_groups(found: dict[str, Any], held: dict[str, Any], free: np.ndarray, bo
     """What the page shows of a model group by group, and what more rows would buy where it was trained under a bound.
     found: its audit; held: what that was given; free: (n,) the unconstrained model's scores."""
     scores, target, groups = held["scores"], held["y"], held["sensitive_features"]
-    out = explored(found, scores, target, groups, free)
+    out = shown_by_group(found, scores, target, groups, free)
     if bound is not None:
         labels = tuple(str(label_text(v)) for v in held["classes"])
         decided = (scores > 0).astype(np.int64)
