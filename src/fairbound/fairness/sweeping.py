@@ -192,11 +192,17 @@ class FewRows:
         violation = excess(self.none + chosen @ self.each)
         least = violation.min()
         where = np.flatnonzero(violation == least)
-        at, chosen = at[where], chosen[where]
-        loss = np.logaddexp(0, -at) @ self.positive + np.logaddexp(0, at) @ self.negative
-        wrong = self.positive.sum() + chosen @ (self.negative - self.positive)
-        f = (1 - share) * loss + share * wrong
-        return float(least), float(f.min()), float(t[where[f.argmin()]])
+        wrong = self.positive.sum() + chosen[where] @ (self.negative - self.positive)
+
+        def objective(of: np.ndarray) -> np.ndarray:
+            z = at[where[of]]
+            loss = np.logaddexp(0, -z) @ self.positive + np.logaddexp(0, z) @ self.negative
+            return (1 - share) * loss + share * wrong[of]  # type: ignore[no-any-return]
+
+        known = objective(wrong.argmin(keepdims=True))
+        of = np.flatnonzero(share * wrong <= known)  # no loss is below 0, so that none of the others is lower
+        f = objective(of)
+        return float(least), float(f.min()), float(t[where[of[f.argmin()]]])
 
 
 def swept(problem: Any, few: FewRows, x: Tensor) -> Tensor | None:
