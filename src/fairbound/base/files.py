@@ -129,9 +129,9 @@ def check_not_read(written: Path, *read: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def unless_failed(folder: Path | None) -> Iterator[None]:
+def unless_failed(folder: Path) -> Iterator[None]:
     """Takes `folder` and those above it away again where they were made within, and an error left them empty."""
-    made = [] if folder is None else [path for path in (folder, *folder.parents) if not path.exists()]
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
     except BaseException:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairbound.base.errors import OptionError
+from fairbound.base.files import check_writable, unless_failed
 
 try:
     import fcntl
@@ -36,6 +37,20 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def output_folder(folder: Path | None) -> Iterator[None]:
+    """Make `folder`, prove that it can be written and hold it for one command; where an error leaves it empty, it goes
+    again. None stands for no folder.
+
+    Raises: OSError where it cannot be written; OptionError where another process holds it.
+    """
+    if folder is None:
+        yield
+        return
+    with unless_failed(folder), locked(check_writable(folder)):
+        yield
+
+
 def _taken(path: Path) -> int:
     """The open lock file; opened again where its last holder removed it in between."""
     while True:
@@ -45,7 +60,7 @@ def _taken(path: Path) -> int:
         except BlockingIOError:
             os.close(handle)
             raise OptionError(
-                f"another fairbound command is writing into {str(path.parent)!r}. Wait for it, or give another --out."
+                f"another fairbound command is writing into {str(path.parent)!r}. Wait for it, or give another folder."
             ) from None
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(path)):

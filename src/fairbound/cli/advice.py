@@ -25,7 +25,7 @@ ADVICE = {
     'encoding="utf-16-le"': "--encoding utf-16-le",
     'decimal="': '--decimal "',
 }
-"""What the library advises, and what the command line can do instead: it has no encoder options."""
+"""What the library advises, and what the command line can do instead: of the encoder's options it has two."""
 
 
 def for_commands(said: str) -> str:

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.cli import options, using
+from fairbound.cli import data_options, judging_options, training_options
 from fairbound.cli.advice import for_commands
-from fairbound.cli.typed import Debug, add, given_twice, option, typer
+from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
 LISTS = ("--group", "--drop", "--keep", "--only", "--bounds")
@@ -93,21 +93,25 @@ def _fail(message: str, code: int = WRONG_USE) -> int:
 
 
 COMMANDS: dict[str, type] = {
-    "fit": options.FitOptions,
-    "regress": options.RegressOptions,
-    "audit": using.AuditOptions,
-    "frontier": options.FrontierOptions,
-    "predict": using.PredictOptions,
-    "feasibility": options.FeasibilityOptions,
-    "monitor": using.MonitorOptions,
-    "compare": using.CompareOptions,
-    "gate": using.GateOptions,
-    "interval": using.IntervalOptions,
-    "stream": using.StreamOptions,
-    "shift": using.ShiftOptions,
-    "reproduce": using.ReproduceOptions,
+    "fit": training_options.FitOptions,
+    "regress": training_options.RegressOptions,
+    "audit": judging_options.AuditOptions,
+    "frontier": training_options.FrontierOptions,
+    "predict": judging_options.PredictOptions,
+    "feasibility": training_options.FeasibilityOptions,
+    "monitor": judging_options.MonitorOptions,
+    "compare": judging_options.CompareOptions,
+    "gate": judging_options.GateOptions,
+    "interval": judging_options.IntervalOptions,
+    "stream": training_options.StreamOptions,
+    "shift": judging_options.ShiftOptions,
+    "reproduce": data_options.ReproduceOptions,
 }
-DATA_SETS: dict[str, type] = {"list": using.ListOptions, "info": using.InfoOptions, "fetch": using.FetchOptions}
+DATA_SETS: dict[str, type] = {
+    "list": data_options.ListOptions,
+    "info": data_options.InfoOptions,
+    "fetch": data_options.FetchOptions,
+}
 
 
 def _app() -> typer.Typer:

@@ -13,13 +13,14 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
-from fairbound.base.files import check_not_read, check_writable
+from fairbound.base.files import check_not_read
 from fairbound.base.seeds import seed_for
-from fairbound.cli.audited import data_facts
+from fairbound.cli.audit_facts import data_facts
 from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
+from fairbound.cli.judging_options import ShiftOptions
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows, split_rows
-from fairbound.cli.using import ShiftOptions, StreamOptions
+from fairbound.cli.training_options import StreamOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.postprocessing.scale_and_shift import ScaleAndShift
@@ -43,7 +44,6 @@ def run_stream(options: StreamOptions) -> Outcome:
     """Learn chunk by chunk, judge on held-out rows, write weights.json and the report;
     the exit code is the verdict's."""
     bound = _one_area(options.constraint)
-    check_writable(options.out)
     began = time.perf_counter()
     rows = read_rows(options)
     split = split_rows(rows, options.test_size, options.seed)
@@ -84,7 +84,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     """Fit scale and shift on some rows, judge the moved scores on the others, write shift.json,
     scores.csv and the report."""
     bound = _one_area(options.constraint)
-    check_not_read(check_writable(options.out) / SCORES, options.data)
+    check_not_read(options.out / SCORES, options.data)
     began = time.perf_counter()
     frame, label, notes = labelled_table(options)
     column = one_column(options.score, frame.columns, "--score")

@@ -13,9 +13,9 @@ import numpy as np
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
-from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
-from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.audit_facts import whole_file_facts
+from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
     clusters_of,
     decided_or_scored,
@@ -29,14 +29,13 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
-    said_of_rows,
     weights_of,
 )
-from fairbound.cli.fitted import training_facts
+from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
-from fairbound.cli.stated import bounds_for, by_class, of_classes_only, stated_bounds
-from fairbound.cli.using import AuditOptions
+from fairbound.cli.row_warnings import said_of_rows
+from fairbound.cli.saved_model import training_facts
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of
@@ -57,7 +56,6 @@ def run_audit(options: AuditOptions) -> Outcome:
     of_numbers = folder is not None and kind_of(folder) == "FairRegressor"
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
-    check_writable(options.out)
     frame, label, unlabelled = labelled_table(options)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
@@ -76,7 +74,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             groups, new = _with_groups_of_training(classifier, groups)
             warnings += _lacked_in_training(new, len(frame))
             warnings += _not_judged(classifier, groups, bounds)
-        measured = _of_model(classifier, encoded, frame, label, options, groups, bounds)
+        measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
         column = one_column(options.score, frame.columns, "--score")
         names = set(texts_of(frame[label]))
@@ -84,7 +82,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         if of_labels and set(texts_of(frame[column])) <= names:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
-            two = _two(frame, label, options.positive, options)
+            two = _zero_or_one(frame, label, options.positive, options)
             scores = decided_or_scored(frame, column, two["classes"])
             with in_file(options.data, frame.index.to_numpy()):
                 notes = [as_logits(scores, options.threshold)[1]]
@@ -131,7 +129,6 @@ def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
     """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class,
     which counts can tell."""
-    check_writable(options.out)
     columns = file_columns(options)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     classifier, bounds = _model_and_bounds(options, folder, columns)
@@ -140,11 +137,11 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     labels, unlabelled = labelled_rows(
         narrow_columns(options, [label], chunk_rows), label, options.drop_missing_labels, options.data
     )
-    two, kept = _two(labels, label, positive, options), labels.index.to_numpy()
+    two, kept = _zero_or_one(labels, label, positive, options), labels.index.to_numpy()
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
-    for part in Chunks.read(options.data, rows=chunk_rows, **options.written).take(kept):
+    for part in Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(kept):
         frame = pandas_part(part)
         numbers = np.arange(at, at + len(frame))
         at += len(frame)
@@ -184,7 +181,7 @@ def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
         )
 
 
-def _of_model(
+def _scores_of_model(
     classifier: FairClassifier,
     encoded: Encoded,
     frame: Any,
@@ -209,11 +206,11 @@ def _of_model(
         raise OptionError(
             f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
         )
-    two = _two(frame, label, positive, options)
+    two = _zero_or_one(frame, label, positive, options)
     return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
 
 
-def _two(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
+def _zero_or_one(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
     """The label column as 0 and 1, and the labels that these mean."""
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], positive)

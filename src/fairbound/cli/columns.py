@@ -15,25 +15,10 @@ from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import as_decisions, stray_codes
+from fairbound.rows.labels import as_decisions
 from fairbound.tables import Chunks, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
-from fairbound.tables.identifiers import FEWEST, names_identifier
-
-MOST_ROWS = 50
-"""An identifier of persons has at most so many rows for each on average; others name places or kinds."""
-
-COPIES = 0.1
-"""Share of the rows from which on copies are spoken of ..."""
-FEWER = 10
-"""... where chance would make so many times fewer."""
-
-KEEP_ONE = "Keep one row of each person."
-TOGETHER = "--clusters {} takes the rows of each together."
-SPLIT = (
-    "{} of one stand on both sides of the split, the model looks better on the rows held out than on new people, and "
-)
 
 
 def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
@@ -121,28 +106,28 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
     return frame[~missing], [note]
 
 
-def labelled_table(asked: Any) -> tuple[Any, str, list[str]]:
-    """The file of `asked.data`, its column of labels and notes, as `labelled_rows` gives them."""
-    frame = read_table(asked.data, **asked.written)
-    label = one_column(asked.label, frame.columns, "--label")
-    frame, notes = labelled_rows(frame, label, asked.drop_missing_labels, asked.data)
+def labelled_table(options: Any) -> tuple[Any, str, list[str]]:
+    """The file of `options.data`, its column of labels and notes, as `labelled_rows` gives them."""
+    frame = read_table(options.data, **options.file_format)
+    label = one_column(options.label, frame.columns, "--label")
+    frame, notes = labelled_rows(frame, label, options.drop_missing_labels, options.data)
     return frame, label, notes
 
 
-def file_columns(asked: Any) -> list[str]:
-    """The names of the columns of the file `asked.data`."""
+def file_columns(options: Any) -> list[str]:
+    """The names of the columns of the file `options.data`."""
     with silenced(DataWarning):  # said when its rows are read
-        first = next(iter(Chunks.read(asked.data, rows=100, **asked.written)), None)
+        first = next(iter(Chunks.read(options.data, rows=100, **options.file_format)), None)
     if first is None:
-        raise DataError(f"{asked.data}: the file has no rows.")
+        raise DataError(f"{options.data}: the file has no rows.")
     return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]
 
 
-def narrow_columns(asked: Any, columns: Sequence[str], chunk_rows: int | None) -> Any:
-    """A pandas frame of a few columns of the file `asked.data`, read in parts."""
+def narrow_columns(options: Any, columns: Sequence[str], chunk_rows: int | None) -> Any:
+    """A pandas frame of a few columns of the file `options.data`, read in parts."""
     import pandas as pd
 
-    parts = Chunks.read(asked.data, rows=chunk_rows or ROWS, columns=columns, **asked.written)
+    parts = Chunks.read(options.data, rows=chunk_rows or ROWS, columns=columns, **options.file_format)
     return pd.concat([pandas_part(part) for part in parts], ignore_index=True)
 
 
@@ -167,87 +152,10 @@ def clusters_of(frame: Any, column: str | None) -> Any:
     return None if column is None else frame[one_column(column, frame.columns, "--clusters")]
 
 
-def said_of_rows(frame: Any, label: str, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
-    """`repeated_identifiers` and `copied_rows` of a file whose rows are all judged; nothing where --clusters names a
-    column."""
-    if clusters is not None:
-        return ()
-    return (
-        *repeated_identifiers(frame.drop(columns=[label]), remedy, held_out=False),
-        *copied_rows(frame, held_out=False),
-    )
-
-
 def units_of(frame: Any, column: str) -> np.ndarray:
     """(n,) who each row is of, as numbers; a row without a value is by itself."""
     codes = frame[column].factorize()[0]
     return np.where(codes < 0, len(frame) + np.arange(len(frame)), codes)
-
-
-def copied_rows(frame: Any, held_out: bool = True) -> tuple[str, ...]:
-    """What a reader must know where many rows of a file repeat others in every column, far oftener than by chance.
-
-    Chance is that of two rows alike in all columns but the one with most values: they agree in that one as often as any
-    two different rows do. held_out: as of `repeated_identifiers`.
-    """
-    from pandas.util import hash_pandas_object
-
-    try:
-        rows = hash_pandas_object(frame, index=False)
-        again = rows.duplicated()
-        if again.mean() < COPIES:
-            return ()
-        different = frame[~again]
-        most = different[different.nunique().idxmax()]
-        others = hash_pandas_object(frame.drop(columns=[most.name]), index=False)
-    except TypeError:  # cells of a Parquet file that are no values, such as lists
-        return ()
-    chance = float((most.value_counts(normalize=True, dropna=False) ** 2).sum())
-    if _pairs(rows) < FEWER * chance * _pairs(others):
-        return ()
-    return (
-        f"{int(again.sum()):,} of {len(frame):,} rows repeat an earlier one in every column. If they are copies, "
-        + (SPLIT.format("copies") if held_out else "")
-        + "limits that take rows for independent are too narrow. Keep one of each.",
-    )
-
-
-def _pairs(values: Any) -> float:
-    """How many pairs of rows have the same value."""
-    counts = values.value_counts().to_numpy(dtype=np.float64)
-    return float((counts * (counts - 1)).sum() / 2)
-
-
-def coded_numbers(frame: Any) -> tuple[str, ...]:
-    """What a reader must know of numbers among the features that seem to be codes for a missing value."""
-    out = []
-    for name in frame.columns:
-        if frame[name].dtype.kind in "if" and (codes := stray_codes(frame[name].to_numpy(dtype=np.float64))):
-            rows = int(frame[name].isin(codes).sum())
-            named = shortlist([f"{code:g}" for code in codes])
-            out.append(
-                f"Column {name}: {rows:,} of {len(frame):,} rows hold {named}, far from all other values. Is that a code for a missing value? "
-                "Then empty these cells, or it is learnt from as an amount."
-            )
-    return tuple(out)
-
-
-def repeated_identifiers(frame: Any, remedy: str = KEEP_ONE, held_out: bool = True) -> tuple[str, ...]:
-    """What a reader must know where the rows of a file are not all of different persons, by the names of the columns.
-
-    remedy: what to do, with {} for the column. held_out: whether a part of the rows is held out.
-    """
-    out = []
-    for name in filter(lambda name: names_identifier(str(name)), frame.columns):
-        rows, different = int(frame[name].notna().sum()), frame[name].nunique()
-        if FEWEST <= different < rows <= MOST_ROWS * different:
-            out.append(
-                f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, "
-                + (SPLIT.format("rows") if held_out else "")
-                + "limits that take rows for independent are too narrow. "
-                + remedy.format(name)
-            )
-    return tuple(out)
 
 
 def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None:

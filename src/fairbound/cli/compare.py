@@ -10,10 +10,10 @@ import numpy as np
 
 from fairbound.audits.compare import compare
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.files import atomic_write_many
 from fairbound.base.names import shortlist
+from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
-    KEEP_ONE,
     decided_or_scored,
     file_checksum,
     groups_in,
@@ -22,13 +22,12 @@ from fairbound.cli.columns import (
     labelled_table,
     listed,
     one_column,
-    said_of_rows,
     weights_of,
 )
-from fairbound.cli.fitted import other_columns, trained_on
+from fairbound.cli.judging_options import CompareOptions
 from fairbound.cli.outcome import Outcome, json_file
-from fairbound.cli.stated import bounds_for
-from fairbound.cli.using import CompareOptions
+from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
+from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
 from fairbound.report.compare import compare_page
@@ -41,8 +40,6 @@ from fairbound.rows.scores import as_logits
 def run_compare(options: CompareOptions) -> Outcome:
     """Measure both on all rows of the file; write compare.json and compare.html where a folder is given.
     The exit code is 0."""
-    if options.out is not None:
-        check_writable(options.out)
     found = compared(options)
     text = table(found)
     if options.out is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from fairbound import data
 from fairbound.base.errors import OptionError
+from fairbound.cli.data_options import FetchOptions, InfoOptions, ListOptions
 from fairbound.cli.outcome import Outcome
-from fairbound.cli.using import FetchOptions, InfoOptions, ListOptions
 from fairbound.data.files import ENVIRONMENT
 from fairbound.report.terminal import grid
 
@@ -24,7 +24,7 @@ def list_datasets(options: ListOptions) -> Outcome:
     return Outcome({"datasets": [_facts(e.name) for e in entries]}, text)
 
 
-def describe(options: InfoOptions) -> Outcome:
+def describe_dataset(options: InfoOptions) -> Outcome:
     """All that is known about one data set without reading it."""
     facts = _facts(options.name)
     shown = {
@@ -49,7 +49,7 @@ def describe(options: InfoOptions) -> Outcome:
     return Outcome(facts, "\n".join([options.name, *lines]))
 
 
-def fetch(options: FetchOptions) -> Outcome:
+def fetch_dataset(options: FetchOptions) -> Outcome:
     """Download the files of a data set into the data folder."""
     name = options.name
     given = options.data_dir or os.environ.get(ENVIRONMENT)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fairbound.base.files import atomic_write_text, check_writable
+from fairbound.base.files import atomic_write_text
+from fairbound.cli.bounds import of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import of_options
-from fairbound.cli.options import FeasibilityOptions
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import in_lines_of_parts, read_rows
-from fairbound.cli.stated import of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.training_options import FeasibilityOptions
 from fairbound.estimators.feasibility import MORE, SHOWN, feasibility
 from fairbound.report.terminal import grid
 
@@ -15,8 +15,6 @@ from fairbound.report.terminal import grid
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
     """Train models under tighter and tighter bounds, judge each on the other half of the rows, print;
     the exit code is 0."""
-    if options.out is not None:
-        check_writable(options.out)
     (bound,) = stated_bounds([options.constraint], options.cross)
     rows = read_rows(options, needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
     say(

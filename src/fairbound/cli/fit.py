@@ -12,10 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
-from fairbound.cli.fitted import interrupted, written_fit
-from fairbound.cli.options import FitOptions, TrainOptions
+from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import (
     InputRows,
@@ -26,20 +23,21 @@ from fairbound.cli.rows import (
     in_lines_of_parts,
     read_rows,
 )
-from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.saved_model import interrupted, written_fit
 from fairbound.cli.training import Trained, held_out, in_training, judged, parameters, trained
+from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
-from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import encoder_options
 from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
 
 
-def fit(options: FitOptions) -> Outcome:
+def run_fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short.
 
     Of several processes that train together the first one alone judges and writes; the exit code is 0 then, as torchrun
@@ -53,12 +51,6 @@ def fit(options: FitOptions) -> Outcome:
     shards = Processes() if options.distributed else ALONE
     if shards.place:
         LOG.setLevel(logging.WARNING)  # the first process says what happens
-        return _fit(options, bounds, shards)
-    with locked(check_writable(options.out)):
-        return _fit(options, bounds, shards)
-
-
-def _fit(options: FitOptions, bounds: list, shards: Shards) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
     compares = grouped or options.group_terms or not of_classes_only(bounds)

@@ -9,17 +9,16 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
-from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.base.locks import locked
 from fairbound.base.records import versions
-from fairbound.cli.explored import certifiable, explored
+from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
-from fairbound.cli.fitted import interrupted
-from fairbound.cli.options import FrontierOptions
+from fairbound.cli.frontier_page import certifiable, shown_by_group
 from fairbound.cli.outcome import Outcome, json_file, say
 from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
-from fairbound.cli.stated import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.saved_model import interrupted
+from fairbound.cli.training_options import FrontierOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows
 from fairbound.estimators.knee import bend, said_of
@@ -41,17 +40,12 @@ def stated_range(options: FrontierOptions) -> list[Bound]:
     return bounds[::-1] if bounds[0].sense == "at least" else bounds
 
 
-def frontier(options: FrontierOptions) -> Outcome:
+def run_frontier(options: FrontierOptions) -> Outcome:
     """Train bounds x seeds models and one unconstrained model per seed; write frontier.json, charts and a page.
 
     Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.
     """
     stated = stated_range(options)
-    with locked(check_writable(options.out)):
-        return _frontier(options, stated)
-
-
-def _frontier(options: FrontierOptions, stated: list[Bound]) -> Outcome:
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
     rows.check_bounds(stated)
     points: list[dict[str, Any]] = []
@@ -132,7 +126,7 @@ def _of_groups(found: dict[str, Any], held: dict[str, Any], free: np.ndarray, bo
     """What the page shows of a model group by group, and what more rows would buy where it was trained under a bound.
     found: its audit; held: what that was given; free: (n,) the unconstrained model's scores."""
     scores, target, groups = held["scores"], held["y"], held["sensitive_features"]
-    out = explored(found, scores, target, groups, free)
+    out = shown_by_group(found, scores, target, groups, free)
     if bound is not None:
         labels = tuple(str(label_text(v)) for v in held["classes"])
         decided = (scores > 0).astype(np.int64)

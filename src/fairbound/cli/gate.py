@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.locks import output_folder
 from fairbound.base.verdicts import about, direction, left_out
 from fairbound.cli.audit import run_audit
 from fairbound.cli.compare import compared
+from fairbound.cli.judging_options import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 from fairbound.cli.outcome import Outcome
-from fairbound.cli.using import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 from fairbound.report.words import VERDICTS
 
 KEYS = (
@@ -77,7 +78,9 @@ def check(config: str | Path) -> Gate:
         )
     asked = _options(stated, config.parent)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_audit(AuditOptions(**{"out": Path(folder), **asked}))
+        options = AuditOptions(**{"out": Path(folder), **asked})
+        with output_folder(options.folder):
+            outcome = run_audit(options)
     summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
     broken, wanting = _verdicts(summary, accept)
     broken += _too_low(summary, stated.get("least", {}))

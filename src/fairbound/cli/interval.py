@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fairbound.base.errors import OptionError
-from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.files import atomic_write_many
 from fairbound.cli.columns import listed, numbers_of, one_column, weights_of
+from fairbound.cli.judging_options import IntervalOptions
 from fairbound.cli.outcome import Outcome, json_file
-from fairbound.cli.using import IntervalOptions
 from fairbound.fairness.suggesting import suggest_interval
 from fairbound.report import interval_files
 from fairbound.report.terminal import grid
@@ -18,9 +18,7 @@ SHOWN = 8
 def run_interval(options: IntervalOptions) -> Outcome:
     """Suggest an interval for all rows of the file; write interval.json,
     interval.png and interval.svg where a folder is given."""
-    if options.out is not None:
-        check_writable(options.out)
-    frame = read_table(options.data, **options.written)
+    frame = read_table(options.data, **options.file_format)
     column = one_column(options.score, frame.columns, "--score")
     attributes = listed(options.group, frame.columns, "--group")
     if not attributes:

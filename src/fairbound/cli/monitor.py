@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
-from fairbound.cli.audited import OF_TRAINING
-from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_rows
-from fairbound.cli.fitted import other_columns, trained_on
+from fairbound.cli.audit_facts import OF_TRAINING
+from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
+from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
+from fairbound.cli.judging_options import MonitorOptions
 from fairbound.cli.outcome import Outcome, audit_outcome
-from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
-from fairbound.cli.using import MonitorOptions
+from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
+from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder, model_folder
 from fairbound.monitoring import Monitor
@@ -35,7 +35,6 @@ CONFIDENCE = 0.95
 
 def run_monitor(options: MonitorOptions) -> Outcome:
     """Add the rows of the file, judge, and write the state, audit.json and report.html into the folder of the state."""
-    check_writable(options.state)
     path = options.state / STATE
     monitor = Monitor.load(path) if path.exists() else None
     if monitor is not None:
@@ -86,7 +85,7 @@ def _added(
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
-    frame = read_table(data, **options.written)
+    frame = read_table(data, **options.file_format)
     label = one_column(options.label, frame.columns, "--label")
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)

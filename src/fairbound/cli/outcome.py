@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.locks import locked
 from fairbound.report import table, write_audit
 from fairbound.report.words import unit
 
@@ -85,8 +84,7 @@ def written_audit(
     files: Mapping[str, bytes] | None = None,
 ) -> Outcome:
     """Write an audit to its folder, together with `files` by name; what the command says of it."""
-    with locked(out):
-        write_audit(found, out, files)
+    write_audit(found, out, files)
     places = {Path(name).stem: name for name in files or ()}
     return audit_outcome(found, out, seconds, seed, [], places)
 

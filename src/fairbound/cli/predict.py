@@ -11,10 +11,10 @@ import numpy as np
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.files import atomic_write_text, check_not_read
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
-from fairbound.cli.fitted import trained_columns
+from fairbound.cli.judging_options import PredictOptions
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import is_file
-from fairbound.cli.using import PredictOptions
+from fairbound.cli.saved_model import trained_columns
 from fairbound.estimators.classifier import FairClassifier, probabilities
 from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.estimators.ranker import FairRanker
@@ -39,7 +39,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     model = MODELS[kind_of(folder)].load(folder)
     kept = listed(options.keep, file_columns(options), "--keep")
     parts, first, unseen = [], 0, Counter[str]()
-    for part in Chunks.read(options.data, rows=ROWS, **options.written):
+    for part in Chunks.read(options.data, rows=ROWS, **options.file_format):
         frame = pandas_part(part)
         with (
             in_file(options.data, np.arange(first, first + len(frame))),

@@ -8,26 +8,22 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairbound import data
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
 from fairbound.cli.audit import model_facts
-from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.audit_facts import whole_file_facts
+from fairbound.cli.bounds import bounds_for, stated_bounds
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
-from fairbound.cli.fitted import written_fit
-from fairbound.cli.options import FitOptions
+from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
-from fairbound.cli.rows import InputRows, is_file, rows_of_file
-from fairbound.cli.stated import bounds_for, stated_bounds
+from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_file
+from fairbound.cli.saved_model import written_fit
 from fairbound.cli.training import held_out, in_training, judged, parameters, trained
-from fairbound.cli.using import AuditOptions
+from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.ranking_problem import ranking_bounds
 from fairbound.ranking.documents import read_relevance
-from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.reading import take_rows
 
 NOT_FOR_RANKINGS = (
@@ -46,7 +42,6 @@ def fit_ranking(options: FitOptions) -> Outcome:
     """Train a ranker, judge it on queries held out, and write model and report; exit codes as of `fit`."""
     options.refuse("rankings", "--qid", *NOT_FOR_RANKINGS)
     bounds = ranking_bounds(stated_bounds(options.constraint, options.cross))
-    check_writable(options.out)
     rows = _rows(options, bool(bounds))
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_
@@ -56,8 +51,7 @@ def fit_ranking(options: FitOptions) -> Outcome:
         about=f"{options.model} ranker", warnings=[*missed, *facts["warnings"]],
     )  # fmt: skip
     lines = in_training(options, bounds, done, partial(_scored, rows, done.split.train), found)
-    with locked(options.out):
-        return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def audit_ranking(options: AuditOptions) -> Outcome:
@@ -65,7 +59,6 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     refused = ("threshold", "positive", "chunk_rows", "weights", "clusters")
     if any(getattr(options, name) is not None for name in refused):
         raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
-    check_writable(options.out)
     frame, label, notes = labelled_table(options)
     query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
     folder = None if options.model is None else load_folder(options.model)
@@ -100,18 +93,13 @@ def audit_ranking(options: AuditOptions) -> Outcome:
 def _rows(options: FitOptions, needs_groups: bool) -> InputRows:
     """The documents of a file or of a named data set; target: their relevance."""
     if is_file(options.data):
-        return rows_of_file(options, needs_groups, lambda column: (read_relevance(column), ()), options.qid)
-    found = data.load(options.data, options.data_dir)
-    if found.qid is None:
-        raise OptionError(f"data set {options.data!r} has no queries; leave --qid out.")
-    wanted = [a for a in (options.group or "").split(",") if a] or list(found.sensitive)
-    groups = Groups.of({a: found.group(a) for a in wanted}) if wanted else no_groups(len(found))
-    shown = found if options.keep_sensitive or not wanted else found.without(*wanted)
-    sums = " ".join(f"sha256:{file.sha256}" for file in data.info(options.data).files) or None
-    relevance = found.y.astype(np.float64)
-    return InputRows(
-        options.data, shown.X, found.y, relevance, (), groups, "relevance", sums, found.splits, qid=found.qid
-    )  # fmt: skip
+        return rows_of_file(options, needs_groups, _grades, options.qid)
+    return rows_of_data_set(options, needs_groups, _grades, ranked=True)
+
+
+def _grades(column: Any) -> tuple[np.ndarray, tuple[()]]:
+    """(n,) the relevance in a column of labels, and no classes."""
+    return read_relevance(column), ()
 
 
 def _fitted(options: FitOptions, rows: InputRows, part: np.ndarray, bounds: Any, certify: float) -> FairRanker:

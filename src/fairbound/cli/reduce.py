@@ -13,15 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.base.files import check_not_read, check_writable
+from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
-from fairbound.cli.audited import add_own_model, data_facts
-from fairbound.cli.options import FitOptions
+from fairbound.cli.audit_facts import add_own_model, data_facts
+from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.outcome import Outcome, csv_file, say, written_audit
 from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows, table_options
-from fairbound.cli.stated import stated_bounds
+from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.reduction import Reduction
-from fairbound.estimators.tried import own_threshold
+from fairbound.estimators.reduction_fits import own_threshold
 from fairbound.postprocessing.scoring import CODES, scores_of
 
 NOT_FOR_ESTIMATORS = (
@@ -41,7 +41,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     options.refuse("a classifier of another library", "--estimator", *NOT_FOR_ESTIMATORS)
     estimator = named_classifier(str(options.estimator), options.seed)
     bounds = stated_bounds(options.constraint, options.cross)
-    check_not_read(check_writable(options.out) / DECISIONS, options.data)
+    check_not_read(options.out / DECISIONS, options.data)
     rows = read_rows(options)
     rows.check_bounds(bounds)
     parts = encoded_parts(

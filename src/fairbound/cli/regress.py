@@ -12,9 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
-from fairbound.cli.audited import whole_file_facts
+from fairbound.cli.audit_facts import whole_file_facts
+from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.columns import (
     clusters_of,
     groups_in,
@@ -23,22 +22,21 @@ from fairbound.cli.columns import (
     listed,
     numbers_of,
     one_column,
-    said_of_rows,
     weights_of,
 )
-from fairbound.cli.fitted import written_fit
-from fairbound.cli.options import RegressOptions
+from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.cli.row_warnings import said_of_rows
 from fairbound.cli.rows import InputRows, rows_of_file
-from fairbound.cli.stated import stated_bounds
+from fairbound.cli.saved_model import written_fit
 from fairbound.cli.training import held_out, in_training, judged, parameters, trained
-from fairbound.cli.using import AuditOptions
+from fairbound.cli.training_options import RegressOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor, regression_bounds
 
 
-def regress(options: RegressOptions) -> Outcome:
+def run_regress(options: RegressOptions) -> Outcome:
     """Train on a part of the file, judge the rest beside a model without bounds,
     and write both reports and the model."""
     bounds = stated_bounds(options.constraint, options.cross)
@@ -47,7 +45,6 @@ def regress(options: RegressOptions) -> Outcome:
     regression_bounds(bounds)
     if options.certify:
         check_certifiable(bounds)
-    check_writable(options.out)
     rows = rows_of_file(options, True, _to_learn)
     rows.check_bounds(bounds)
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
@@ -58,8 +55,7 @@ def regress(options: RegressOptions) -> Outcome:
         about=f"{options.model} model of a number", warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
     )  # fmt: skip
     lines = in_training(options, stated, done, partial(_scored, rows, done.split.train), found)
-    with locked(options.out):
-        return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
 
 
 def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: list, certify: float) -> FairRegressor:
@@ -80,7 +76,6 @@ def _scored(rows: InputRows, part: np.ndarray, model: FairRegressor) -> dict[str
 
 def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
-    check_writable(options.out)
     frame, label, notes = labelled_table(options)
     attributes = listed(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):

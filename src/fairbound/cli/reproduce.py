@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 
-from fairbound.base.files import check_writable
-from fairbound.base.locks import locked
+from fairbound.cli.data_options import ReproduceOptions
 from fairbound.cli.outcome import Outcome, say
-from fairbound.cli.using import ReproduceOptions
 from fairbound.report.study_report import write_report
 from fairbound.studies import run_study
 
 
-def reproduce(options: ReproduceOptions) -> Outcome:
+def run_reproduce(options: ReproduceOptions) -> Outcome:
     """Run the study, write records, numbers, figures and the page; the findings are the text for people.
     The exit code is 1 where a run failed."""
     only = [key.strip() for key in options.only.split(",")] if options.only else None
-    with locked(check_writable(options.out)):
-        run = run_study(
-            options.study, options.out, jobs=options.jobs, backend=options.backend, data_dir=options.data_dir,
-            quick=options.quick, only=only, tune=options.tune, seeds=options.seeds, budget=options.budget, say=say,
-        )  # fmt: skip
-        page = write_report(run.out, say)
+    run = run_study(
+        options.study, options.out, jobs=options.jobs, backend=options.backend, data_dir=options.data_dir,
+        quick=options.quick, only=only, tune=options.tune, seeds=options.seeds, budget=options.budget, say=say,
+    )  # fmt: skip
+    page = write_report(run.out, say)
     summary = json.loads((run.out / "summary.json").read_text(encoding="utf-8"))
     blocks = [f["text"] for f in summary["findings"]]
     blocks += [f"{b['title']}\n" + "\n".join(f"  {f['text']}" for f in b["findings"]) for b in summary["blocks"]]

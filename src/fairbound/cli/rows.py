@@ -19,9 +19,6 @@ from fairbound.base.names import did_you_mean, shortlist
 from fairbound.base.seeds import seed_for
 from fairbound.cli.advice import for_commands
 from fairbound.cli.columns import (
-    KEEP_ONE,
-    coded_numbers,
-    copied_rows,
     file_checksum,
     file_columns,
     groups_in,
@@ -31,12 +28,12 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
-    repeated_identifiers,
     units_of,
     weights_of,
 )
 from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.cli.outcome import say
+from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers
 from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
 from fairbound.rows.groups import Groups, no_groups, twin_words
@@ -49,6 +46,9 @@ from fairbound.tables.options import identifier_words
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5
+
+ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
+"""Of a column of labels, the targets and the classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,23 +134,17 @@ def is_file(source: str) -> bool:
     return Path(source).exists() or os.sep in source or "." in Path(source).name
 
 
-def read_rows(asked: RowOptions, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
-    """The rows of `asked.data`, a CSV or Parquet file or the name of a data set, which has its own label and groups.
+def read_rows(options: RowOptions, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
+    """The rows of `options.data`, a CSV or Parquet file or the name of a data set, which has its own label and groups.
 
     needs_groups: whether a group must be named; else there may be none. two_classes: whether y must have two, as it
     must where a positive one is named.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
-    if is_file(asked.data):
-        read = partial(read_labels, positive=asked.positive, two_classes=two_classes)
-        return rows_of_file(asked, needs_groups, read, chunk_rows=asked.chunk_rows)
-    if asked.chunk_rows is not None:
-        raise OptionError("--chunk-rows is for files; a named data set is read whole.")
-    if getattr(asked, "split_by", None) is not None:
-        raise OptionError("--split-by names a column of a file; a named data set has none of persons.")
-    if asked.encoding or asked.decimal:
-        raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
-    return _from_name(asked, needs_groups, two_classes)
+    read = partial(read_labels, positive=options.positive, two_classes=two_classes)
+    if is_file(options.data):
+        return rows_of_file(options, needs_groups, read, chunk_rows=options.chunk_rows)
+    return rows_of_data_set(options, needs_groups, read)
 
 
 def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -163,54 +157,53 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
 
 
 def rows_of_file(
-    asked: FileOptions,
+    options: FileOptions,
     needs_groups: bool,
-    read: Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]],
+    read: ReadLabels,
     query: str | None = None,
     chunk_rows: int | None = None,
 ) -> InputRows:
-    """The rows of the file `asked.data`. read: of the column of labels, the targets and the classes.
-    query: the column of the query."""
-    path = asked.data
-    frame = read_table(path, **asked.written) if chunk_rows is None else None
-    columns = file_columns(asked) if frame is None else list(frame.columns)
-    label = one_column(asked.label, columns, "--label")
-    attributes = listed(asked.group, columns, "--group", needs_groups)
-    dropped = listed(asked.drop, columns, "--drop")
+    """The rows of the file `options.data`. read: takes the column of labels. query: the column of the query."""
+    path = options.data
+    frame = read_table(path, **options.file_format) if chunk_rows is None else None
+    columns = file_columns(options) if frame is None else list(frame.columns)
+    label = one_column(options.label, columns, "--label")
+    attributes = listed(options.group, columns, "--group", needs_groups)
+    dropped = listed(options.drop, columns, "--drop")
     queries = [] if query is None else [one_column(query, columns, "--qid")]
-    weigh = [] if asked.weights is None else [one_column(asked.weights, columns, "--weights")]
-    split_by = getattr(asked, "split_by", None)
+    weigh = [] if options.weights is None else [one_column(options.weights, columns, "--weights")]
+    split_by = getattr(options, "split_by", None)
     by = [] if split_by is None else [one_column(split_by, columns, "--split-by")]
     if label in [*attributes, *dropped, *by]:
         raise OptionError(
             f"column {label!r} is the label and cannot be a group, be dropped or say who a row is of too."
         )
     if frame is None:
-        frame = narrow_columns(asked, list(dict.fromkeys([label, *attributes, *weigh, *by])), chunk_rows)
+        frame = narrow_columns(options, list(dict.fromkeys([label, *attributes, *weigh, *by])), chunk_rows)
     rows = len(frame)
-    frame, unlabelled = labelled_rows(frame, label, asked.drop_missing_labels, path)
+    frame, unlabelled = labelled_rows(frame, label, options.drop_missing_labels, path)
     numbers = frame.index.to_numpy() if len(frame) < rows else None
     with in_label(path, label, numbers):
         target, classes = read(frame[label])
-    away = {label, *dropped, *weigh, *queries, *by, *(() if asked.keep_sensitive else attributes)}
+    away = {label, *dropped, *weigh, *queries, *by, *(() if options.keep_sensitive else attributes)}
     features = [column for column in columns if column not in away]
     if not features:
         raise OptionError(f"{path}: no column is left to learn from after the label, groups and dropped columns.")
-    notes = unlabelled + ([] if asked.keep_sensitive or not attributes else [_dropped_note(attributes, attributes)])
+    notes = unlabelled + ([] if options.keep_sensitive or not attributes else [_dropped_note(attributes, attributes)])
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
-    weight = weights_of(frame, asked.weights, path)
+    weight = weights_of(frame, options.weights, path)
     if weight is not None:
-        notes.append(f"Every row counts with its weight, column {asked.weights}.")
+        notes.append(f"Every row counts with its weight, column {options.weights}.")
     if by and split_by not in attributes:
         notes.append(f"Rows of one {split_by} are on one side of the split; it is not among the features.")
-    may_split = hasattr(asked, "split_by") and not getattr(asked, "certify", False) and query is None
+    may_split = hasattr(options, "split_by") and not getattr(options, "certify", False) and query is None
     remedy = "--split-by {} holds out whole persons, and takes their rows together." if may_split else KEEP_ONE
     cautions = () if by else repeated_identifiers(frame.drop(columns=[label, *queries]), remedy)
     groups = groups_in(frame, attributes) or no_groups(len(frame))
     if chunk_rows is None:
         cautions = (*cautions, *(() if by else copied_rows(frame)), *coded_numbers(frame[features]))
-    if chunk_rows is None and not asked.keep_sensitive:
+    if chunk_rows is None and not options.keep_sensitive:
         cautions = (*cautions, *twin_words(frame[features], groups))
     for said in cautions:
         say(said)
@@ -220,7 +213,7 @@ def rows_of_file(
     if chunk_rows is None:
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
-        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **asked.written)
+        X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **options.file_format)
         X = X if numbers is None else X.take(numbers)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
@@ -228,22 +221,32 @@ def rows_of_file(
     )  # fmt: skip
 
 
-def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> InputRows:
-    name, keep_sensitive = asked.data, asked.keep_sensitive
+def rows_of_data_set(options: RowOptions, needs_groups: bool, read: ReadLabels, ranked: bool = False) -> InputRows:
+    """The rows of the named data set `options.data`. read: as of `rows_of_file`. ranked: whether they are documents of its
+    queries, whose groups are looked at even where none is needed."""
+    if options.chunk_rows is not None:
+        raise OptionError("--chunk-rows is for files; a named data set is read whole.")
+    if getattr(options, "split_by", None) is not None:
+        raise OptionError("--split-by names a column of a file; a named data set has none of persons.")
+    if options.encoding or options.decimal:
+        raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
+    name, keep_sensitive = options.data, options.keep_sensitive
     if name not in data.names() and not is_own(name):
         hint = did_you_mean(name, data.names(), before=". ", otherwise=f". Named data sets: {', '.join(data.names())}.")
         raise OptionError(f"--data {name!r} is neither a file nor the name of a data set{hint}")
     if needs_groups and not data.info(name).groups:
         raise OptionError(f"data set {name!r} has no sensitive attribute, so there are no groups to compare.")
-    entry, dataset = data.info(name), data.load(name, asked.data_dir)
-    if asked.label not in (None, dataset.label):
+    entry, dataset = data.info(name), data.load(name, options.data_dir)
+    if options.label not in (None, dataset.label):
         raise OptionError(f"data set {name!r} has the label {dataset.label!r} ({entry.label}); leave --label out.")
-    if asked.positive is not None:
+    if options.positive is not None:
         raise OptionError(f"data set {name!r} defines its positive label ({entry.label}); leave --positive out.")
-    default = entry.groups[0] if needs_groups else None
-    attributes = listed(asked.group or default, list(dataset.sensitive), "--group")
+    if ranked and dataset.qid is None:
+        raise OptionError(f"data set {name!r} has no queries; leave --qid out.")
+    default = entry.groups[0] if needs_groups or (ranked and entry.groups) else None
+    attributes = listed(options.group or default, list(dataset.sensitive), "--group")
     wanted = attributes if not keep_sensitive else []
-    extra = listed(asked.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
+    extra = listed(options.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
     shown = dataset.without(*wanted, *extra) if wanted or extra else dataset
     X = shown.features
     sources = [s for a in attributes for s in dataset.sensitive_sources.get(a, (a,))]
@@ -256,12 +259,12 @@ def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         )
     if extra:
         notes.append(f"Columns left out by --drop: {', '.join(extra)}.")
-    if asked.weights is not None:
-        if asked.weights != "survey" or dataset.weight is None:
+    if options.weights is not None:
+        if options.weights != "survey" or dataset.weight is None:
             has = "has survey weights: --weights survey" if dataset.weight is not None else "has no survey weights"
-            raise OptionError(f"--weights {asked.weights!r}: data set {name!r} {has}.")
+            raise OptionError(f"--weights {options.weights!r}: data set {name!r} {has}.")
         notes.append("Every row counts with its weight in the survey.")
-    target, classes = read_labels(dataset.y, None, two_classes)
+    target, classes = read(dataset.y)
     sums = [f"sha256:{file.sha256}" for file in entry.files]
     published = dataset.splits if {"train", "test"} <= set(dataset.splits) else {}
     groups = Groups.of({a: dataset.group(a) for a in attributes}) if attributes else no_groups(len(dataset))
@@ -276,7 +279,8 @@ def _from_name(asked: RowOptions, needs_groups: bool, two_classes: bool) -> Inpu
         " ".join(sums) or None,
         published,
         tuple(notes),
-        dataset.weight if asked.weights else None,
+        dataset.weight if options.weights else None,
+        qid=dataset.qid if ranked else None,
     )
 
 

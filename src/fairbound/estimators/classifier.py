@@ -39,7 +39,7 @@ from fairbound.estimators.last_intercept import (
     clear_of_rounding,
     met_by_intercept,
 )
-from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
@@ -54,8 +54,8 @@ from fairbound.estimators.training_rows import (
 from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.bound import Bound
+from fairbound.fairness.module_trial import refuse_probabilities, trial
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.trial import refuse_probabilities, trial
 from fairbound.models.model import ModuleModel, model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule

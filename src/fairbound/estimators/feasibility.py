@@ -20,7 +20,7 @@ from fairbound.estimators.frontier import frontier
 from fairbound.estimators.judged_models import Judged, excess, judged
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.knee import bend, said_of
-from fairbound.estimators.options import classifier_bounds
+from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored

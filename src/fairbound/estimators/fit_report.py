@@ -57,7 +57,7 @@ def fit_report(
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
-    measured = problem.evaluate(solution.x)
+    measured = trained.measured()
     accuracy = accuracy_of(measured)
     small = [
         *(said for _, said in coarse_groups(problem.plan, problem.counts_of_cells())),

@@ -28,7 +28,7 @@ from sklearn.utils import _safe_indexing
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.mean_of_fits import SeveralModels, best_mean
-from fairbound.estimators.tried import Rules
+from fairbound.estimators.reduction_fits import Rules
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import Sweep
 

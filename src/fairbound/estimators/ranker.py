@@ -19,7 +19,7 @@ from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import DocumentRows
-from fairbound.estimators.options import check_options
+from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.ranker_training import report, train_ranker
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training_rows import fit_features, model_scores

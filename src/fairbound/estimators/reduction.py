@@ -30,9 +30,9 @@ from fairbound.base.names import shortlist
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.lottery import Lottery
 from fairbound.estimators.plug_in import PlugIn, knows_by_heart
+from fairbound.estimators.reduction_fits import Tried
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
-from fairbound.estimators.tried import Tried
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored

@@ -22,7 +22,7 @@ from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, s
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
-from fairbound.estimators.options import check_options
+from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training import trained_by

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.estimators.options import check_distributed
+from fairbound.estimators.parameter_checks import check_distributed
 from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.reading import column_values, factorised
 from fairbound.rows.shards import ALONE, Processes, Shards

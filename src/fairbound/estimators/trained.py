@@ -36,6 +36,14 @@ class Trained(NamedTuple):
         """The problems whose bounds are to be met: of the training rows, and of the rows held back, if any."""
         return [self.problem] if self.held is None else [self.problem, self.held]
 
+    def measured(self) -> Measured:
+        """The exact values of the solution on the training rows."""
+        return self.problem.evaluate(self.solution.x)
+
+    def accuracy(self) -> float | None:
+        """The share of the training rows decided rightly, as `accuracy_of`."""
+        return accuracy_of(self.measured())
+
 
 class TrainedRanker(NamedTuple):
     """The solution of `problem`, chosen on the queries `held` (None: on none),
@@ -102,7 +110,7 @@ def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trai
     not asked for; where neither does, that of the smaller excess. note: what is said where it is the second."""
 
     def rank(trained: Trained) -> tuple[bool, float, float]:
-        solution, measured = trained.solution, trained.problem.evaluate(trained.solution.x)
+        solution, measured = trained.solution, trained.measured()
         found = solution.found
         accuracy = None if refined == "no" else accuracy_of(measured)
         aim = float(measured.f) if accuracy is None else -accuracy

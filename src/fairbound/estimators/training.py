@@ -30,7 +30,6 @@ from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
     MOST,
     Trained,
-    accuracy_of,
     better,
     hardly_better_than_constant,
     largest_share,
@@ -135,7 +134,7 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
     groups = problem.m and all(bound.about != "class" for bound in problem.plan.notions)
     if not choice.automatic or not isinstance(method, ALM) or not groups or is_linear(problem.model):
         return trained
-    accuracy = accuracy_of(problem.evaluate(solution.x))
+    accuracy = trained.accuracy()
     if accuracy is None or solution.stopped == "interrupted" or not problem.shards.alone:
         return trained
     if not hardly_better_than_constant(accuracy, largest_share(problem)):
@@ -220,7 +219,7 @@ def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
     """Whether accuracy is the aim, and a model under bounds is no better than a constant one that is not hard to
     beat."""
     problem = trained.problem
-    accuracy = accuracy_of(problem.evaluate(trained.solution.x)) if problem.m and refined != "no" else None
+    accuracy = trained.accuracy() if problem.m and refined != "no" else None
     if accuracy is None:
         return False
     largest = largest_share(problem)

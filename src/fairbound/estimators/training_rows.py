@@ -15,8 +15,8 @@ from torch import nn
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.bound import Bound
+from fairbound.fairness.module_trial import has_embedding, runs_on
 from fairbound.fairness.objectives import objective_of
-from fairbound.fairness.trial import has_embedding, runs_on
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores

@@ -27,10 +27,10 @@ from torch.utils.data import Dataset as TorchDataset
 from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.data.dataset import Dataset
+from fairbound.fairness.module_trial import refuse_probabilities, takes_logits, trial
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.trial import refuse_probabilities, takes_logits, trial
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import MODULE_ROWS_AT_ONCE
 from fairbound.problems.domain import Domain

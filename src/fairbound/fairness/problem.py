@@ -19,10 +19,10 @@ from fairbound.fairness import quantities
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
+from fairbound.fairness.convex_parts import plan_parts
 from fairbound.fairness.forms import steeper
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, objective_of
-from fairbound.fairness.parts import plan_parts
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights

@@ -102,6 +102,11 @@ class FewRows:
         return cls(np.hstack([distinct.astype(np.float64), one]), positive, negative, none, each, len(array))
 
     @cached_property
+    def both(self) -> np.ndarray:
+        """(k,) the weight of the rows in the mean loss."""
+        return self.positive + self.negative
+
+    @cached_property
     def axes(self) -> np.ndarray:
         """(rank, n) directions along which scores vary alike, and are not correlated."""
         _, size, axes = np.linalg.svd(self.rows, full_matrices=False)
@@ -110,11 +115,11 @@ class FewRows:
 
     def free(self) -> np.ndarray:
         """(n,) the point of the lowest loss without bounds, or near it."""
-        z, columns, both = np.zeros(len(self.axes)), self.rows @ self.axes.T, self.positive + self.negative
+        z, columns = np.zeros(len(self.axes)), self.rows @ self.axes.T
         for _ in range(NEWTON):
             p = expit(columns @ z)
-            curvature = (columns.T * (both * p * (1 - p))) @ columns + 1e-6 * np.eye(len(z))
-            z -= np.linalg.solve(curvature, columns.T @ (both * p - self.positive))
+            curvature = (columns.T * (self.both * p * (1 - p))) @ columns + 1e-6 * np.eye(len(z))
+            z -= np.linalg.solve(curvature, columns.T @ (self.both * p - self.positive))
         return z @ self.axes
 
     def moved(
@@ -144,7 +149,7 @@ class FewRows:
         """How much more accurate another point is, in standard errors of the
         rows that it decides otherwise (McNemar)."""
         otherwise = (self.rows @ other > 0).astype(float) - (self.rows @ x > 0)
-        changed = np.abs(otherwise) @ (self.positive + self.negative)
+        changed = np.abs(otherwise) @ self.both
         return float(otherwise @ (self.positive - self.negative)) * (self.n / max(changed, 1e-12)) ** 0.5
 
     def _direction(self, axes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -178,8 +183,8 @@ class FewRows:
         t = 0.0
         for _ in range(NEWTON):
             p = expit(scores + t * along)
-            slope = along @ ((self.positive + self.negative) * p - self.positive)
-            curvature = along**2 @ ((self.positive + self.negative) * p * (1 - p))
+            slope = along @ (self.both * p - self.positive)
+            curvature = along**2 @ (self.both * p * (1 - p))
             t -= float(np.clip(slope / max(curvature, 1e-12), -STEP / size, STEP / size))
         return t
 
@@ -192,11 +197,17 @@ class FewRows:
         violation = excess(self.none + chosen @ self.each)
         least = violation.min()
         where = np.flatnonzero(violation == least)
-        at, chosen = at[where], chosen[where]
-        loss = np.logaddexp(0, -at) @ self.positive + np.logaddexp(0, at) @ self.negative
-        wrong = self.positive.sum() + chosen @ (self.negative - self.positive)
-        f = (1 - share) * loss + share * wrong
-        return float(least), float(f.min()), float(t[where[f.argmin()]])
+        wrong = self.positive.sum() + chosen[where] @ (self.negative - self.positive)
+
+        def objective(of: np.ndarray) -> np.ndarray:
+            z = at[where[of]]
+            loss = np.logaddexp(0, -z) @ self.positive + np.logaddexp(0, z) @ self.negative
+            return (1 - share) * loss + share * wrong[of]  # type: ignore[no-any-return]
+
+        known = objective(wrong.argmin(keepdims=True))
+        of = np.flatnonzero(share * wrong <= known)  # no loss is below 0, so that none of the others is lower
+        f = objective(of)
+        return float(least), float(f.min()), float(t[where[of[f.argmin()]]])
 
 
 def swept(problem: Any, few: FewRows, x: Tensor) -> Tensor | None:

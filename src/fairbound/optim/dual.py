@@ -31,10 +31,10 @@ from torch import Tensor
 from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import Memo, PlanContrasts, dual_scale, seen_contrasts
+from fairbound.fairness.module_trial import refuse_loss_of_probabilities, refuse_probabilities, takes_logits
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise
-from fairbound.fairness.trial import refuse_loss_of_probabilities, refuse_probabilities, takes_logits
 from fairbound.methods.alm import ALM
 from fairbound.optim.batch import (
     Batch,

@@ -63,6 +63,44 @@ def test_a_named_set_is_ranked_by_its_own_queries(data_dir, tmp_path, capsys):
     assert code == 0 and "NDCG at 10" in said and "On the training rows, which" in said
 
 
+OWN = """
+import numpy as np
+from fairbound.data import DatasetInfo
+from fairbound.data.letor import as_dataset
+
+
+def load(folder):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    grades = np.clip(np.round(X[:, 0] + 1), 0, 3)
+    return as_dataset("mine", [("all", (X, grades, np.repeat(np.arange(60), 10)))], 2, 0.5, "")
+
+
+MINE = DatasetInfo(
+    name="mine", title="", loader="my_documents:load", label="relevance", groups=("quality",), licence="", citation=""
+)
+"""
+
+
+def test_options_that_name_columns_are_heeded_for_a_named_set_too(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_documents.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    given = ["fit", "--data", "my_documents:MINE", "--data-dir", str(tmp_path), "--qid", "q", "--out", str(tmp_path)]
+    code = main([*given, "--drop", "feature 3", "--no-baseline", "--budget", "5 steps"])
+    audit = json.loads((tmp_path / "audit.json").read_text())
+    assert code == 0 and FairRanker.load(tmp_path / "model").n_features_in_ == 1
+    assert "Columns left out by --drop: feature 3." in audit["notes"]
+    assert sorted(g["group"] for g in audit["groups"]) == ["high", "low"]
+    for more, said in (
+        (["--drop", "feature 4"], "--drop: there is no column 'feature 4'"),
+        (["--group", "sex"], "--group: there is no column 'sex'"),
+        (["--label", "grade"], "has the label 'relevance'"),
+        (["--encoding", "cp1252"], "are for files"),
+    ):
+        assert main([*given, *more]) == 2 and said in capsys.readouterr().err
+    assert main([*given[:1], "--data", "loanapp", *given[3:]]) == 2 and "has no queries" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

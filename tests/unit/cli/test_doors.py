@@ -229,12 +229,30 @@ def test_a_pipe_is_refused_before_it_is_opened(capsys, tmp_path):
     assert "is a pipe" in refused(capsys, "fit", "--data", pipe, "--label", "y", "--out", str(tmp_path / "o"))
 
 
-def test_two_fits_do_not_share_a_folder(capsys, tmp_path):
+def test_two_commands_do_not_write_into_one_folder(capsys, tmp_path):
+    data = ("--data", "t.csv", "--label", "y")
     with locked(tmp_path):
-        for command in ("fit", "frontier"):
-            stated = [] if command == "fit" else ["--constraint", "demographic_parity"]
-            said = refused(capsys, command, "--data", "loanapp", "--out", str(tmp_path), *stated)
-            assert "another fairbound command is writing" in said
+        for command in (
+            ("fit", "--data", "loanapp"),
+            ("fit", *data, "--qid", "q"),
+            ("fit", *data, "--estimator", "sklearn.tree.DecisionTreeClassifier"),
+            ("frontier", "--data", "loanapp", "--constraint", "demographic_parity"),
+            ("regress", *data),
+            ("audit", *data, "--score", "s"),
+            ("audit", *data, "--score", "s", "--qid", "q"),
+            ("compare", "a", "b", *data),
+            ("feasibility", "--data", "loanapp", "--constraint", "demographic_parity <= 0.1"),
+            ("interval", "--data", "t.csv", "--score", "s", "--group", "g"),
+            ("stream", *data),
+            ("shift", *data, "--score", "s", "--group", "g"),
+            ("reproduce", "plada"),
+        ):
+            said = refused(capsys, *command, "--out", str(tmp_path))
+            assert "another fairbound command is writing" in said, command
+        said = refused(capsys, "monitor", *data, "--score", "s", "--state", str(tmp_path))
+        assert "another fairbound command is writing" in said  # else one of two would lose the other's rows
+        (tmp_path / "gate.toml").write_text('data = "t.csv"\nlabel = "y"\nscore = "s"\nout = "."\n')
+        assert "another fairbound command" in refused(capsys, "gate", "--config", str(tmp_path / "gate.toml"))
 
 
 def test_progress_is_logged_and_quiet_leaves_it_out(capsys, tmp_path):

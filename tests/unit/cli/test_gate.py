@@ -146,7 +146,8 @@ def test_pytest_runs_gates_as_tests(folder):
         "test_it.py"
     ]  # fmt: skip
     command += ["--fairbound-gate", "shut.toml"]
-    done = subprocess.run(command, cwd=folder, env={**os.environ}, capture_output=True, text=True, timeout=120)
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "the gate shut.toml is closed" in done.stdout
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from fairbound.cli.app import main
-from fairbound.cli.columns import copied_rows
 from fairbound.cli.feasibility import gains_of_rows
+from fairbound.cli.row_warnings import copied_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.rows.labels import stray_codes
 

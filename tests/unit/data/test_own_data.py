@@ -78,8 +78,8 @@ def test_the_command_line_and_studies_read_it(folder):
 
 
 def test_it_is_described_like_any_other(folder):
-    from fairbound.cli.datasets import describe
-    from fairbound.cli.using import InfoOptions
+    from fairbound.cli.data_options import InfoOptions
+    from fairbound.cli.datasets import describe_dataset
 
-    said = describe(InfoOptions(name="my_data:PEOPLE"))
+    said = describe_dataset(InfoOptions(name="my_data:PEOPLE"))
     assert "Who was hired" in said.text and json.dumps(said.summary)

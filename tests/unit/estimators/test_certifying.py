@@ -95,14 +95,14 @@ def test_the_rows_that_certify_make_nothing(certified):
 
 
 def test_too_few_rows_are_said_or_refused():
-    X, y, sex = people(400)
+    X, y, sex = people(600)
     with pytest.warns(
-        CertificateWarning, match="cannot be certified.*such rows would decide it, .* in all; here were 400"
+        CertificateWarning, match="cannot be certified.*such rows would decide it, .* in all; here were 600"
     ):
         fair = fb.FairClassifier("demographic_parity <= 0.05", certify=True, budget="10 steps")
         fair.fit(X, y, sensitive_features=sex)
     made = fair.fit_report_["certificate"]
-    assert made["verdict"] == "insufficient" and made["rows_needed"] > 400 and made["rows"]["certify"] == 200
+    assert made["verdict"] == "insufficient" and made["rows_needed"] > 600 and made["rows"]["certify"] == 300
     refused = fair.set_params(on_insufficient="raise", budget="1 steps")
     with pytest.raises(CertificateError, match="cannot be certified"):
         refused.fit(X, y, sensitive_features=sex)
@@ -164,14 +164,14 @@ def test_more_classes_modules_lists_and_weights():
     y = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 0] + 0.3 * rng.normal(size=1200)) + 1, 0, 2).astype(int)]
     many = fb.FairClassifier("recall of class b >= 0.5", certify=True, budget="60 steps").fit(X, y)
     assert many.fit_report_["certificate"]["verdict"] == "met"
-    table, labels, sex = people(1500)
+    table, labels, sex = people(900)
     plain = table.to_numpy()
     options = {"certify": True, "budget": "20 steps"}
     module = fb.FairClassifier("demographic_parity <= 0.5", model=torch.nn.Linear(2, 1), **options)
-    module.fit(plain.astype(np.float32), labels, sensitive_features=sex, sample_weight=rng.uniform(0.5, 1.5, 1500))
+    module.fit(plain.astype(np.float32), labels, sensitive_features=sex, sample_weight=rng.uniform(0.5, 1.5, 900))
     assert module.fit_report_["certificate"]["verdict"] == "met"
     listed = fb.FairClassifier("demographic_parity <= 0.6", certify=True, budget="10 steps").fit(
-        plain[:300].tolist(), labels[:300], sex[:300]
+        plain[:600].tolist(), labels[:600], sex[:600]
     )
     assert len(listed.certify_rows_) == listed.fit_report_["certificate"]["rows"]["certify"]
 

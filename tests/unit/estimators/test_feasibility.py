@@ -74,7 +74,7 @@ def test_the_smaller_group_s_rows_are_worth_more_and_are_named(found):
 
 
 def test_a_bound_out_of_reach_says_how_many_rows_would_do():
-    X, y, sex = people(400)
+    X, y, sex = people(600)
     found = fb.feasibility("demographic_parity <= 0.02", X, y, sex, budget="10 steps")
     assert found["cheapest"] is None and "would not confirm it" in found["said"]
     beyond = found["smallest"]["value"] > 0.02

@@ -110,11 +110,11 @@ def test_gains_are_the_change_of_the_priced_sum():
 
 @pytest.mark.parametrize(
     "model", [DecisionTreeClassifier(max_depth=4, random_state=0), GaussianNB(),
-              HistGradientBoostingClassifier(max_iter=3, random_state=0)]
+              HistGradientBoostingClassifier(max_iter=1, random_state=0)]
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Deciding every row the same way")
 def test_any_classifier_with_weights_and_several_attributes(model):
-    X, y, groups = rows(1, n=600)
+    X, y, groups = rows(1, n=400)
     stated = ["demographic_parity[both] <= 0.1", "equal_opportunity[by=sex] <= 0.1"]
     one, two = (fb.Reduction(model, stated, rounds=4).fit(X, y, groups) for _ in range(2))
     assert (one.predict(X) == two.predict(X)).all() and one.fit_report_["feasible"]

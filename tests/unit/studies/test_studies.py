@@ -746,16 +746,16 @@ def test_groups_that_the_data_do_not_have_are_refused_before_anything_runs(tmp_p
 def test_the_command_of_a_study_with_a_failed_run_exits_with_1(tmp_path, monkeypatch):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     from fairbound.cli import reproduce
-    from fairbound.cli.using import ReproduceOptions
+    from fairbound.cli.data_options import ReproduceOptions
 
     monkeypatch.setattr(reproduce, "write_report", lambda out, say: out / "report.html")
     text = TINY.format(budget="20 steps").replace('model = "linear"', 'model = "mlp:4"')
     text = text.replace('algorithm = "sgd"', 'algorithm = "sgd"\noptions = { step_size = 1e30 }', 1)
     (tmp_path / "tiny.toml").write_text(text)
     options = dict(study=str(tmp_path / "tiny.toml"), out=tmp_path / "out", only="main", seeds=1)
-    outcome = reproduce.reproduce(ReproduceOptions(**options))
+    outcome = reproduce.run_reproduce(ReproduceOptions(**options))
     assert list(outcome.summary["failures"]) == ["generated.sgd.s0"] and outcome.exit_code == 1
-    again = reproduce.reproduce(ReproduceOptions(**{**options, "only": "switching"}))
+    again = reproduce.run_reproduce(ReproduceOptions(**{**options, "only": "switching"}))
     assert not again.summary["failures"] and again.exit_code == 0
 
 

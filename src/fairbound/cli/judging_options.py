@@ -1,4 +1,4 @@
-"""What the commands may be given that use models and scores: judge, watch, compare, predict, look up, reproduce."""
+"""What the commands that judge, watch, compare or move the decisions of a model may be given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from fairbound.cli.options import (
     Confidence,
     Constraints,
     Cross,
-    DataDir,
     DropMissingLabels,
     File,
     Group,
@@ -24,17 +23,16 @@ from fairbound.cli.options import (
     Qid,
     ReadOptions,
     RealScore,
-    RowOptions,
     SavedModel,
     Score,
     Seed,
-    TestSize,
     Threshold,
     TrueLabel,
     Weights,
+    WritesFolder,
     check_share,
 )
-from fairbound.cli.typed import argument, option
+from fairbound.cli.typer_commands import argument, option
 
 
 def _check_source(score: str | None, model: Path | None, threshold: float | None) -> None:
@@ -61,7 +59,7 @@ class JudgeOptions(ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(JudgeOptions):
+class AuditOptions(WritesFolder, JudgeOptions):
     """Judge scores or a saved model on a file of held-out rows.
 
     Give --score or --model. A saved model brings its own bounds, unless --constraint states others.
@@ -157,6 +155,11 @@ class MonitorOptions(ReadOptions):
         ),
     ] = None
 
+    @property
+    def folder(self) -> Path:
+        """What is held for the command, as `output_folder` says."""
+        return self.state
+
     def __post_init__(self) -> None:
         if self.weights is None and self.largest_weight is not None:
             raise OptionError("--largest-weight belongs to --weights COLUMN.")
@@ -165,7 +168,7 @@ class MonitorOptions(ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(JudgeOptions):
+class CompareOptions(WritesFolder, JudgeOptions):
     """Compare two models on the same rows.
 
     The second less the first: accuracy, rates of each group and values of bounds, with paired intervals
@@ -198,7 +201,7 @@ class GateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntervalOptions(ReadOptions):
+class IntervalOptions(WritesFolder, ReadOptions):
     """Suggest a percentile interval of scores to bound.
 
     It holds the rate of positive decisions and is the one on which the groups are furthest apart (docs/partial.md).
@@ -217,39 +220,7 @@ class IntervalOptions(ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamOptions(RowOptions):
-    """Learn a ranking score under a bound, in one pass over a file.
-
-    It is the linear score of largest area under the ROC curve under one bound on areas, judged on held-out rows
-    (docs/auc.md).
-    """
-
-    run: ClassVar[str] = "areas:run_stream"
-    out: Out
-    constraint: Constraints = field(default_factory=list)
-    solver: Annotated[
-        str,
-        option("--solver", help="exact: from means and covariances; rows: one step of mirror descent for each row."),
-    ] = "exact"
-    kappa: Annotated[
-        float | None,
-        option(
-            "--kappa", help="Bound on the smooth stand-in of the areas. Default: chosen by the true areas of a sample."
-        ),
-    ] = None
-    sample: Annotated[int, option("--sample", help="Rows of the sample that chooses --kappa.", min=1)] = 10_000
-    seed: Seed = 0
-    test_size: TestSize = None
-    confidence: Confidence = 0.95
-
-    def __post_init__(self) -> None:
-        check_share(self.test_size)
-        if self.solver == "rows" and self.kappa is None:
-            raise OptionError("--solver rows needs --kappa, the bound on the surrogate: try 0.2.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShiftOptions(ReadOptions):
+class ShiftOptions(WritesFolder, ReadOptions):
     """Scale and shift one group's scores to meet a bound on areas.
 
     The moved scores are judged on held-out rows (docs/auc.md).
@@ -272,53 +243,3 @@ class ShiftOptions(ReadOptions):
 
     def __post_init__(self) -> None:
         check_share(self.test_size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListOptions:
-    """Every named data set, one line each."""
-
-    run: ClassVar[str] = "datasets:list_datasets"
-
-
-@dataclass(frozen=True, kw_only=True)
-class InfoOptions:
-    """Rows, groups, options, licence, citation and files of a data set."""
-
-    run: ClassVar[str] = "datasets:describe"
-    name: Annotated[str, argument("Name of a data set.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FetchOptions:
-    """Download a data set from its publisher and check it."""
-
-    run: ClassVar[str] = "datasets:fetch"
-    name: Annotated[str, argument("Name of a data set.")]
-    data_dir: DataDir = None
-    state: Annotated[str | None, option("--state", help="acs-income only: states such as OK,TX.")] = None
-    year: Annotated[int | None, option("--year", help="acs-income only: the survey's year.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceOptions:
-    """Run a paper's experiments; draw tables, figures and a page.
-
-    The same command goes on where it stopped (docs/reproduce.md).
-    """
-
-    run: ClassVar[str] = "reproduce:reproduce"
-    study: Annotated[
-        str, argument("auc-fairness, deep-benchmark, level-set, partial-fairness, plada, which-method, or a TOML file.")
-    ]
-    out: Out
-    quick: Annotated[bool, option("--quick", help="The study's short form: minutes on two cores.")] = False
-    only: Annotated[str | None, option("--only", help="Items of the study, separated by commas.")] = None
-    tune: Annotated[bool, option("--tune", help="Also tune every method, with equal budgets.")] = False
-    seeds: Annotated[int | None, option("--seeds", help="Seeds of every method. Default: the study's.", min=1)] = None
-    budget: Annotated[
-        str | None, option("--budget", help="Budget of every run, such as 30s. Default: the study's.")
-    ] = None
-    jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1
-    backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky"
-    data_dir: DataDir = None

@@ -29,11 +29,11 @@ def saved_bounds(model: Any) -> list[str]:
     return [] if stated is None else [stated] if isinstance(stated, str) else list(stated)
 
 
-def bounds_for(asked: Any, *models: Any) -> list[Bound]:
+def bounds_for(options: Any, *models: Any) -> list[Bound]:
     """The bounds of `--constraint`, or where none are stated, those of the last saved model;
     None stands for no model."""
     own = next((saved_bounds(model) for model in reversed(models) if model is not None), [])
-    return stated_bounds(asked.constraint or own, asked.cross)
+    return stated_bounds(options.constraint or own, options.cross)
 
 
 def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:

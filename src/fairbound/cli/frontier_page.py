@@ -14,7 +14,7 @@ RATES = ("selection_rate", "true_positive_rate", "false_positive_rate")
 CURVE = 33  # points of an ROC curve
 
 
-def explored(
+def shown_by_group(
     found: dict[str, Any], scores: np.ndarray, target: np.ndarray, groups: Groups, free: np.ndarray
 ) -> dict[str, Any]:
     """What one model does to each group.

@@ -9,8 +9,8 @@ from typing import Any
 from fairbound.audits.records import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import file_checksum
-from fairbound.cli.fitted import other_columns, trained_on
-from fairbound.cli.using import AuditOptions
+from fairbound.cli.judging_options import AuditOptions
+from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.folder import Folder
 
 OF_TRAINING = (

@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from fairbound.base.files import unless_failed
+from fairbound.base.locks import output_folder
 
 try:
     import typer
@@ -35,13 +34,12 @@ Debug = Annotated[bool, option("--debug", help="Show where in the program an err
 def add(app: Any, command: str, options: type) -> None:
     """Add a command to a typer application. options: a dataclass whose fields are its options, and whose docstring is
     its help. Its `run`, "module:function" below `fairbound.cli`, is imported when the command is called; it takes the
-    options and returns an `Outcome`."""
+    options and returns an `Outcome`. Its `folder`, if it has one, is the command's alone meanwhile."""
 
     def call(*, as_json: bool, debug: bool, **given: Any) -> int:
         asked = options(**given)
         module, name = asked.run.split(":")
-        written = getattr(asked, "out", getattr(asked, "state", None))
-        with unless_failed(written if isinstance(written, Path) else None):
+        with output_folder(getattr(asked, "folder", None)):
             outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
         if outcome.text:  # of several processes one alone speaks
             print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)

@@ -1,0 +1,102 @@
+"""What a reader must know of the rows of a file before a verdict is trusted: persons with several rows, copies, codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairbound.base.names import shortlist
+from fairbound.rows.labels import stray_codes
+from fairbound.tables.identifiers import FEWEST, names_identifier
+
+MOST_ROWS = 50
+"""An identifier of persons has at most so many rows for each on average; others name places or kinds."""
+
+COPIES = 0.1
+"""Share of the rows from which on copies are spoken of ..."""
+FEWER = 10
+"""... where chance would make so many times fewer."""
+
+KEEP_ONE = "Keep one row of each person."
+TOGETHER = "--clusters {} takes the rows of each together."
+SPLIT = (
+    "{} of one stand on both sides of the split, the model looks better on the rows held out than on new people, and "
+)
+
+
+def said_of_rows(frame: Any, label: str, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
+    """`repeated_identifiers` and `copied_rows` of a file whose rows are all judged; nothing where --clusters names a
+    column."""
+    if clusters is not None:
+        return ()
+    return (
+        *repeated_identifiers(frame.drop(columns=[label]), remedy, held_out=False),
+        *copied_rows(frame, held_out=False),
+    )
+
+
+def repeated_identifiers(frame: Any, remedy: str = KEEP_ONE, held_out: bool = True) -> tuple[str, ...]:
+    """What a reader must know where the rows of a file are not all of different persons, by the names of the columns.
+
+    remedy: what to do, with {} for the column. held_out: whether a part of the rows is held out.
+    """
+    out = []
+    for name in filter(lambda name: names_identifier(str(name)), frame.columns):
+        rows, different = int(frame[name].notna().sum()), frame[name].nunique()
+        if FEWEST <= different < rows <= MOST_ROWS * different:
+            out.append(
+                f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, "
+                + (SPLIT.format("rows") if held_out else "")
+                + "limits that take rows for independent are too narrow. "
+                + remedy.format(name)
+            )
+    return tuple(out)
+
+
+def copied_rows(frame: Any, held_out: bool = True) -> tuple[str, ...]:
+    """What a reader must know where many rows of a file repeat others in every column, far oftener than by chance.
+
+    Chance is that of two rows alike in all columns but the one with most values: they agree in that one as often as any
+    two different rows do. held_out: as of `repeated_identifiers`.
+    """
+    from pandas.util import hash_pandas_object
+
+    try:
+        rows = hash_pandas_object(frame, index=False)
+        again = rows.duplicated()
+        if again.mean() < COPIES:
+            return ()
+        different = frame[~again]
+        most = different[different.nunique().idxmax()]
+        others = hash_pandas_object(frame.drop(columns=[most.name]), index=False)
+    except TypeError:  # cells of a Parquet file that are no values, such as lists
+        return ()
+    chance = float((most.value_counts(normalize=True, dropna=False) ** 2).sum())
+    if _pairs(rows) < FEWER * chance * _pairs(others):
+        return ()
+    return (
+        f"{int(again.sum()):,} of {len(frame):,} rows repeat an earlier one in every column. If they are copies, "
+        + (SPLIT.format("copies") if held_out else "")
+        + "limits that take rows for independent are too narrow. Keep one of each.",
+    )
+
+
+def _pairs(values: Any) -> float:
+    """How many pairs of rows have the same value."""
+    counts = values.value_counts().to_numpy(dtype=np.float64)
+    return float((counts * (counts - 1)).sum() / 2)
+
+
+def coded_numbers(frame: Any) -> tuple[str, ...]:
+    """What a reader must know of numbers among the features that seem to be codes for a missing value."""
+    out = []
+    for name in frame.columns:
+        if frame[name].dtype.kind in "if" and (codes := stray_codes(frame[name].to_numpy(dtype=np.float64))):
+            rows = int(frame[name].isin(codes).sum())
+            named = shortlist([f"{code:g}" for code in codes])
+            out.append(
+                f"Column {name}: {rows:,} of {len(frame):,} rows hold {named}, far from all other values. Is that a code for a missing value? "
+                "Then empty these cells, or it is learnt from as an amount."
+            )
+    return tuple(out)
