@@ -6,7 +6,8 @@ training rows does not fall; then the model is moved along lines on which wrong 
 With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest loss seen, so that
 scores keep their order, or where more is gained of accuracy, surely more than chance gives, than is lost of the area
 beyond that; a model no better than a constant gives way to any that is more accurate and whose scores rank surely
-better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`).
+better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`). With few rows
+for each weight it stays at the lowest loss.
 
 A model of numbers under bounds on shares above thresholds is moved at the end along lines on which these are counted
 (`lower_error`).
@@ -63,6 +64,10 @@ SURE = 2.0
 MANY_ROWS = 10_000
 """From so many rows on "auto" goes part of the way to a model that the area refuses (`part_way`). On fewer, what that
 gains is mostly of the training rows alone."""
+
+ROWS_EACH = 10
+"""Rows for each number of a model below which "auto" stays at the lowest loss. With fewer, what a smoothed error rate
+gains is of the training rows alone, and costs accuracy on new ones."""
 
 NEAR_ROWS = 20_000
 """Up to so many rows it is said of a model trained on random batches how nearly
@@ -172,6 +177,8 @@ def train_full_batch(
         solution = run(replace(solution, x=torch.zeros_like(solution.x)), under(first, 0.0), begin)
     tried = None if refined == "no" or not solution.feasible or separated else MIDDLE
     seen = [] if tried is None else [_quality(first, solution.x)]
+    if seen and refined == "auto" and first.total_rows < ROWS_EACH * first.n and not _constant(first, seen[0]):
+        tried = None
     refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and solution.stopped != "interrupted":
         after = run(solution, under(first, tried), quick)
@@ -220,7 +227,7 @@ def _despite_the_area(
     quality: of `kept`. alone: whether the rows of `problem` are all that the bounds are to be met on.
     """
     solution, share = kept
-    constant = no_better_than_constant(quality.accuracy, largest_share(problem), problem.total_rows)
+    constant = _constant(problem, quality)
     bought = []
     for after, tried, now in refused:
         gain, error = gained(problem, solution.x, after.x)
@@ -263,6 +270,11 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
     """At x (n,) of a problem whose objective is an `Accuracy`."""
     found = problem.evaluate(x).extra
     return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
+
+
+def _constant(problem: FairProblem, quality: _Quality) -> bool:
+    """Whether a model of this quality is no better than a constant on the problem's rows."""
+    return no_better_than_constant(quality.accuracy, largest_share(problem), problem.total_rows)
 
 
 def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float]:

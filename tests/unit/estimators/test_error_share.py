@@ -34,10 +34,11 @@ def share_of(
     way=stay,
     rows=full_batch.MANY_ROWS,
     common=0.0,
+    numbers=1,
 ):
     """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run;
     chance: what of a gain of accuracy may be chance. way: `part_way`, of points whose only number is the share. common: the share of the
-    most frequent label; areas surely tell of it from 0.6 on."""
+    most frequent label; areas surely tell of it from 0.6 on. numbers: of the model."""
 
     def solve(on, by, **options):
         if unmet is not None:
@@ -51,8 +52,9 @@ def share_of(
             return made
 
         made = SimpleNamespace(share=share, names=[], with_objective=lambda o: problem(o.share), sharpened=sharpened)
-        made.loss, made.total_rows, made.plan = (
+        made.loss, made.n, made.total_rows, made.plan = (
             None,
+            numbers,
             rows,
             SimpleNamespace(notions=[SimpleNamespace(free_thresholds=free_thresholds)]),
         )
@@ -145,6 +147,40 @@ def test_area_is_given_for_accuracy_one_for_one_where_that_is_beyond_chance(midd
 def test_a_model_no_better_than_a_constant_gives_way_where_scores_surely_rank(common, area, chance, taken, monkeypatch):
     seen = {START: GOOD, MIDDLE: (0.61, 0.76, area), LESS: (0.62, 0.69, 0.699)}
     assert share_of(seen, "auto", monkeypatch, chance=chance, common=common) == taken
+
+
+@pytest.mark.parametrize(
+    ("rows", "refined", "common", "taken"),
+    [
+        (99, "auto", 0.0, START),
+        (100, "auto", 0.0, MORE),
+        (99, "yes", 0.0, MORE),
+        (99, "auto", 0.70, MORE),  # no better than a constant
+    ],
+)
+def test_with_fewer_than_ten_rows_for_each_number_auto_stays_at_the_lowest_loss(
+    rows, refined, common, taken, monkeypatch
+):
+    seen = {START: GOOD, MIDDLE: (0.61, 0.71, 0.699), MORE: (0.62, 0.72, 0.6985)}
+    assert share_of(seen, refined, monkeypatch, rows=rows, common=common, numbers=10) == taken
+
+
+def test_on_wide_tables_the_default_is_as_accurate_on_new_rows_as_the_lowest_loss():
+    """60 columns made of 8 numbers, and 200 rows: the error rate of so few says little of new rows."""
+    rights: dict[str, list[float]] = {"auto": [], "loss": [], "accuracy": []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        group, weights = rng.integers(0, 2, 2200), rng.normal(size=(8, 60))
+        numbers = rng.normal(size=(2200, 8))
+        numbers[:, 0] += group
+        X = numbers @ weights + 2 * rng.normal(size=(2200, 60))
+        y = (numbers[:, 0] + 0.6 * numbers[:, 1:5].sum(1) - 0.5 + rng.logistic(size=2200) > 0).astype(int)
+        for objective in rights:
+            fair = FairClassifier("demographic_parity <= 0.05", objective=objective)
+            fair.fit(X[:200], y[:200], sensitive_features=group[:200])
+            rights[objective].append(fair.score(X[200:], y[200:]))
+    assert np.mean(rights["auto"]) == pytest.approx(np.mean(rights["loss"]), abs=0.005)
+    assert np.mean(rights["auto"]) > np.mean(rights["accuracy"]) + 0.01
 
 
 @pytest.mark.parametrize("seed", [8, 11])
