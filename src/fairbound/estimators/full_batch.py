@@ -232,7 +232,7 @@ def _despite_the_area(
     for after, tried, now in refused:
         gain, error = gained(problem, solution.x, after.x)
         pays = gain > beyond_chance(problem) * error and area_of_loss - now.area <= AUC_LOSS + gain
-        if pays or (constant and gain > SURE * error and _ranks_surely(problem, now.area)):
+        if pays or (constant and gain > SURE * error and ranks_surely(problem, now.area)):
             bought.append(((now.accuracy, now.area), after, tried))
     if bought:
         _, after, share = max(bought, key=lambda one: one[0])
@@ -296,7 +296,7 @@ def beyond_chance(problem: FairProblem) -> float:
     return problem.n**0.5 + SURE
 
 
-def _ranks_surely(problem: FairProblem, area: float) -> bool:
+def ranks_surely(problem: FairProblem, area: float) -> bool:
     """Whether an area under the ROC curve of the problem's rows is surely above that of scores that know nothing of the
     label (1/2, with the standard error of Mann and Whitney)."""
     mass = problem.weight_of_classes(2)

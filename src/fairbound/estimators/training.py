@@ -1,7 +1,8 @@
 """A model trained under stated bounds: on all rows at once (see `full_batch`), or on random batches (see `batch_runs`).
 
-Under "auto" a model trained on all rows at once is compared with one of random batches, where it meets no bound, where
-ratios of rates are bounded, or where it is no better than a constant. The step size of random batches is chosen by a
+Under "auto" a linear model trained on all rows at once that is hardly better than a constant is compared with one moved
+inside its bounds along lines (see `moved_inside`), and with one of random batches where it still is a constant, where it
+meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a
 short trial, unless the model is linear or all rows at once follow (see `step_trial`). Batches that meet few rows again
 and again end for a network where other rows ask for it; it is then trained further on all rows at once where that is of
 use (see `whole_network`), and its last layer is solved on all rows, with weight decay (see `last_layer`). The last
@@ -25,6 +26,7 @@ from fairbound.estimators.choosing import Chosen, Refined
 from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
+from fairbound.estimators.moved_inside import moved_inside
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
@@ -106,6 +108,8 @@ def train(
         trained = _at_once(
             made, choice, None if budget is None else limit, refined, terms_of, x0, options | {"weight_decay": decay}
         )
+        if choice.automatic and refined != "no":
+            trained = moved_inside(trained, budget=AT_ONCE, seed=options["seed"], progress=options["progress"])
         if not choice.automatic or _settled(problem, trained, refined):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)

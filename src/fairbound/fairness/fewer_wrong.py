@@ -8,7 +8,8 @@ the error rate and the bounds of every division of the rows on the line:
         of all stretches between two crossings with |t| <= reach, but for that of x, which meet the bounds and decide no more rows
         wrongly than x, take those that decide the fewest wrongly; go to the middle of the longest
 
-Steps that decide as many rows wrongly are made too, as better divisions lie beyond them.
+Steps that decide as many rows wrongly are made too, as better divisions lie beyond them. Where x misses bounds, the
+stretches that miss them least are taken, by the sum of the squares of what exceeds them, and of these the fewest wrong.
 
 Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (coordinate search with counted losses).
     Departs: under bounds; several coordinates at once; steps on a plateau; only rows near the boundary are looked at,
@@ -41,35 +42,57 @@ WIDE = 3.0
 """Rows are looked at whose scores lie within so many times the largest reach."""
 
 MOST = 2_000_000
-"""Such rows times lines, at most, but for the first round."""
+"""Such rows times lines, at most, but for the first round, where the bounds are met."""
 
-FLAT, SAME = 1e-6, 1e-10
-"""The least share of the reach that a stretch must have, and the difference of error rates that is rounding."""
+MOST_TURNS = 1 << 22
+"""Such rows times bounds, at most: with more, lines take too long."""
+
+FLAT, SAME, CLEARLY = 1e-6, 1e-10, 1e-6
+"""The least share of the reach that a stretch must have, the difference of error rates that is rounding, and the share of
+what exceeds bounds that is."""
+
+MOST_CELLS = 1 << 24
+"""Cells of rates times rows, at most: with more, they take too much memory."""
 
 
 def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
-    """x (n,), which meets the bounds of a FairProblem, or a point that meets them too and decides fewer rows wrongly.
+    """x (n,), or where it meets the bounds of a FairProblem a point that meets them too and decides fewer rows wrongly;
+    where it misses them a point that misses them less, or not.
 
     problem: its objective is an `Accuracy`. x is returned where it has no `OnePass`.
     """
     problem = problem.with_objective(Accuracy(1.0))
-    whole, curvature = problem.one_pass(x, problem.full()), problem.curvature()
+    whole, curvature = OnePass.of(problem, problem.full(), MOST_CELLS), problem.curvature()
     if whole is None or curvature is None:
         return x
     spread = float(whole.scores(x).std())
     axes = even_axes(curvature) * spread
     near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
+    if len(near) * len(whole.bounds) > MOST_TURNS:
+        return x
     rows = whole.features[near].double().cpu().numpy()
     columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
     turns = (whole.contrasts @ whole.each[:, near]).cpu().numpy()
     rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), state_at(whole, x)
-    for _ in range(max(1, min(ROUNDS, MOST // max(LINES * len(near), 1)))):
+    most = ROUNDS if missed(state) else MOST // max(LINES * len(near), 1)
+    for _ in range(max(1, min(ROUNDS, most))):
         scores = whole.scores(x)[near].double().cpu().numpy()
         tried = x + torch.from_numpy(_walk(scores, columns, turns, state, rng) @ axes).to(x)
         found = state_at(whole, tried)
-        if found[0] <= state[0] + SAME and (found[1:] <= 0).all():
+        if better(found, state):
             x, state = tried, found
     return x
+
+
+def missed(states: np.ndarray) -> np.ndarray:
+    """(...,) the sum of the squares of what exceeds the bounds in states (1 + m, ...)."""
+    return np.square(np.maximum(states[1:], 0.0)).sum(0)  # type: ignore[no-any-return]
+
+
+def better(found: np.ndarray, state: np.ndarray) -> np.ndarray:
+    """(...,) whether states (1 + m, ...) surely miss bounds less than a state (1 + m,), or no more at no more wrong decisions."""
+    over, now = missed(found), missed(state)
+    return (over < (1 - CLEARLY) * now) | ((over <= now) & (found[0] <= state[0] + SAME))  # type: ignore[no-any-return]
 
 
 def even_axes(curvature: Tensor) -> np.ndarray:
@@ -106,7 +129,7 @@ def _walk(
         chosen, part = order[line, : used[line]], parts[line, : used[line]]
         part = part / np.linalg.norm(part)
         along = part @ columns[chosen]
-        found = fewest(scores, along, reaches[line], turns, state, float(state[0]))
+        found = fewest(scores, along, reaches[line], turns, state, state)
         if found is not None:
             t, state = found
             scores = scores + t * along
@@ -120,23 +143,25 @@ def state_at(whole: OnePass, x: Tensor) -> np.ndarray:
 
 
 def fewest(
-    scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray, most: float
+    scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray, than: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
-    """Where to go on the line `scores` + t `along` (k,), and the state there; None where on no other stretch than that
-    of t = 0 the bounds are met at an error rate of at most `most`.
+    """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch than that of
+    t = 0 is at least as good as a state `than` (1 + m,).
 
-    turns: (1 + m, k) by how much the state (1 + m,) rises where a row is decided positive."""
+    state: (1 + m,) at t = 0. turns: (1 + m, k) by how much it rises where a row is decided positive."""
     crossed = np.nonzero(np.abs(scores) < reach * np.abs(along))[0]
     t = -scores[crossed] / along[crossed]
     order = t.argsort()
     crossed = crossed[order]
     ends, states, here = stretches_of(t[order], turns[:, crossed] * np.sign(along[crossed]), reach, state)
     length = ends[1:] - ends[:-1]
-    good = (states[0] <= most + SAME) & (length > FLAT * reach)
+    good = better(states, than) & (length > FLAT * reach)
     good[here] = False
-    stretches = np.nonzero(good & (states[1:] <= 0).all(0))[0]
+    stretches = np.nonzero(good)[0]
     if not len(stretches):
         return None
+    over = missed(states[:, stretches])
+    stretches = stretches[over <= (1 + CLEARLY) * over.min()]
     wrong = states[0, stretches]
     stretches = stretches[wrong <= wrong.min() + SAME]
     longest = stretches[length[stretches].argmax()]

@@ -53,8 +53,9 @@ class OnePass:
     last: list[Tensor] = field(default_factory=list)
 
     @classmethod
-    def of(cls, problem: Any, batch: Batch) -> OnePass | None:
-        """Under the surrogates as they were stated; None for problems that the module's docstring does not cover."""
+    def of(cls, problem: Any, batch: Batch, most_cells: int = 0) -> OnePass | None:
+        """Under the surrogates as they were stated; None for problems that the module's docstring does not cover, and
+        for more cells than features where these times the rows are more than `most_cells`."""
         model, plan, reduce = problem.model, problem.plan, batch.reduction
         X = batch.features
         if type(model) is not MLP or model.hidden or model.outputs > 1 or not isinstance(X, Tensor):
@@ -66,7 +67,7 @@ class OnePass:
         sigmoids = all(isinstance(f, RowFunction) and f.surrogate == "sigmoid" and f.table for f in rates)
         if (
             batch.size > MOST_ROWS
-            or plan.n_cells > model.features
+            or (plan.n_cells > model.features and plan.n_cells * batch.size > most_cells)
             or not sigmoids
             or len({f.sharpness for f in rates}) != 1
         ):

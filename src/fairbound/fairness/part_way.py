@@ -45,7 +45,8 @@ def part_way(problem: Any, x: Tensor, other: Tensor, allowed: Callable[[Tensor],
     scores = whole.scores(point).double().cpu().numpy()
     turns = (whole.contrasts @ whole.each).cpu().numpy()
     reach = 1.01 * float(np.abs(scores).max())
-    found = fewest(scores, np.ones_like(scores), reach, turns, state_at(whole, point), float(before.f))
+    than = np.r_[float(before.f), np.zeros(len(whole.bounds) - 1)]
+    found = fewest(scores, np.ones_like(scores), reach, turns, state_at(whole, point), than)
     tried = [point]
     if found is not None:
         tried.append(point.clone())

@@ -70,7 +70,7 @@ def share_of(
     monkeypatch.setattr(full_batch, "gained", gained)
     monkeypatch.setattr(full_batch, "beyond_chance", lambda on: full_batch.SURE)
     monkeypatch.setattr(full_batch, "largest_share", lambda on: common)
-    monkeypatch.setattr(full_batch, "_ranks_surely", lambda on, area: area >= 0.6)
+    monkeypatch.setattr(full_batch, "ranks_surely", lambda on, area: area >= 0.6)
     monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
     monkeypatch.setattr(full_batch, "area", lambda on, x: float(x[0]))
     monkeypatch.setattr(full_batch, "part_way", lambda on, x, other, allowed: way(x, other, allowed))
@@ -262,7 +262,7 @@ def test_ranks_are_sure_by_the_standard_error_of_mann_and_whitney(weights):
     least = 0.5 + (3**0.5 + full_batch.SURE) * np.std(areas)
     both = None if weights is None else np.array(weights * 2)  # the share of each label stays 1/2
     problem = FairProblem(MLP(2), np.eye(6, 2), np.array([1, 1, 1, 0, 0, 0]), sample_weight=both, dtype=torch.float64)
-    assert full_batch._ranks_surely(problem, least + 1e-6) and not full_batch._ranks_surely(problem, least - 1e-6)
+    assert full_batch.ranks_surely(problem, least + 1e-6) and not full_batch.ranks_surely(problem, least - 1e-6)
 
 
 def test_a_run_that_betters_nothing_does_not_call_the_model_it_began_at_a_start():

@@ -49,7 +49,7 @@ def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(b
             v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
             along = (whole.features @ v[:-1] + v[-1]).numpy()
             before, here = problem.evaluate(x), lines.state_at(whole, x)
-            best = lines.fewest(scores, along, reach, turns, here, here[0])
+            best = lines.fewest(scores, along, reach, turns, here, here)
             crossings = np.sort(-scores / along)
             middles = (crossings[1:] + crossings[:-1])[np.diff(crossings) > 2 * lines.FLAT * reach] / 2
             tried = [problem.evaluate(x + t * v) for t in middles[np.abs(middles) < reach]]
@@ -62,6 +62,43 @@ def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(b
             assert float(after.violation) <= 0 and float(after.f) <= min(least, float(before.f)) + 1e-9
             found += 1
     assert found
+
+
+def missing(bound):
+    """A problem whose groups are told by the feature that labels follow, and a point that misses the bound by it."""
+    problem = FairProblem(MLP(8), X, Y, X[:, 0] > 0.5, bound, objective=Accuracy(0.5), dtype=torch.float64)
+    return problem, torch.tensor([1.0] + [0.0] * 8, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_no_stretch_of_a_line_misses_the_bounds_by_less_where_they_are_missed(bound):
+    problem, x = missing(bound)
+    problem = problem.with_objective(Accuracy(1.0))
+    whole, rng, least = problem.one_pass(x, problem.full()), np.random.default_rng(2), []
+    turns, here = (whole.contrasts @ whole.each).numpy(), lines.state_at(whole, x)
+    assert lines.missed(here) > 0
+    for reach in (0.1, 1.0, 5.0):
+        v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
+        along = (whole.features @ v[:-1] + v[-1]).numpy()
+        crossings = np.sort(-scores / along)
+        middles = (crossings[1:] + crossings[:-1])[np.diff(crossings) > 2 * lines.FLAT * reach] / 2
+        states = np.array([lines.state_at(whole, x + t * v) for t in middles[np.abs(middles) < reach]]).T
+        over = np.square(states[1:].clip(0)).sum(0)
+        t, found = lines.fewest(scores, along, reach, turns, here, here)
+        assert np.allclose(found, lines.state_at(whole, x + t * v), rtol=0, atol=1e-9)
+        assert abs(lines.missed(found) - over.min()) < 1e-9
+        assert found[0] <= states[0, over <= over.min() + 1e-12].min() + 1e-9
+        least.append(over.min() < lines.missed(here))
+    assert any(least)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_model_that_misses_its_bounds_comes_to_meet_them(bound):
+    problem, x = missing(bound)
+    assert float(problem.evaluate(x).violation) > 0.02
+    after = problem.evaluate(lines.fewer_wrong(problem, x))
+    assert float(after.violation) <= 0
+    assert float(after.extra["accuracy"]) > max(Y.mean(), 1 - Y.mean()) + 0.1
 
 
 @pytest.mark.parametrize(("wide", "gain"), [(lines.WIDE, 0.05), (0.05, 0.0)])
