@@ -16,7 +16,7 @@ from fairbound.solver.budget import Budget
 from fairbound.solver.solve import solve
 
 BUDGET = Budget(steps=40)
-BOUND = "equalized_odds <= 0.05"
+BOUND = "equalized_odds <= 0.025"
 
 
 def rows(seed: int, signal: float = 1.5, common: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -57,7 +57,7 @@ def test_a_constant_gives_way_to_a_model_that_meets_the_bounds_of_all_groups(see
 
 
 def test_a_model_is_left_alone_where_labels_tell_nothing_or_one_is_common_or_rows_are_held_back() -> None:
-    nothing = at_a_constant(*rows(0, signal=0.0))
+    nothing = at_a_constant(*rows(0, signal=0.0), "equalized_odds <= 0.1")
     assert moved(nothing) is nothing
     common = at_a_constant(*rows(0, common=-5.0))
     assert moved(common) is common
@@ -72,10 +72,7 @@ def test_a_model_is_left_alone_that_decides_more_than_a_constant() -> None:
     assert moved(after) is after
 
 
-def test_a_model_that_misses_bounds_is_not_taken() -> None:
-    """A group whose rows are alike, of both labels: its rates are both 0 or both 1, and so must all others nearly be."""
-    X, y, group = rows(2)
-    X, y, group = np.r_[X, np.zeros((20, 12))], np.r_[y, np.arange(20) % 2], np.r_[group, np.full(20, 7)]
-    after = moved(at_a_constant(X, y, group))
-    assert float(after.measured().violation) <= 0
-    assert float(after.accuracy()) < max(y.mean(), 1 - y.mean()) + 0.05
+def test_a_model_that_lines_leave_outside_the_bounds_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairbound.estimators.moved_inside.fewer_wrong", lambda problem, x: x)
+    before = at_a_constant(*rows(0))
+    assert float(moved(before).measured().violation) <= 0
