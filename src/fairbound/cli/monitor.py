@@ -15,6 +15,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
 from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_rows
+from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.stated import bounds_for, of_two_classes, stated_bounds
@@ -91,6 +92,7 @@ def _added(
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
     left_out = int((~known).sum())
+    unknown = frame[~known]
     frame = frame[known] if left_out else frame
     if not len(frame):
         raise DataError(f"{data}: no row has a label in the column {label!r}, so there is nothing to count.")
@@ -123,7 +125,24 @@ def _added(
         monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
-    return monitor, left_out, said_of_rows(frame, label, remedy=KEEP_ONE)
+    said = said_of_rows(frame, label, remedy=KEEP_ONE)
+    if options.score is None or len(monitor.classes) > 2:
+        return monitor, left_out, said
+    others = unknown[options.score][unknown[options.score].notna()]
+    with contextlib.suppress(DataError):  # what cannot be read there is counted nowhere
+        of_others = _positive(_predicted(others, options.score, monitor), monitor)
+        said += tuple(decided_otherwise(of_others, _positive(decided, monitor), WATCH))
+    return monitor, left_out, said
+
+
+def _positive(decided: Any, monitor: Monitor) -> np.ndarray:
+    """(n,) bool of decisions as `_predicted` gives them."""
+    if monitor.threshold is not None:
+        return np.asarray(decided, dtype=np.float64) > monitor.threshold
+    return np.array([text == monitor.classes[1] for text in texts_of(decided)], dtype=bool)
+
+
+WATCH = " by a state begun with the column of decisions as --label and as --score"
 
 
 @contextlib.contextmanager
@@ -201,6 +220,8 @@ def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monit
     """Raises: OptionError where groups, labels or decisions are taken from other columns, or of another model,
     than before."""
     before = sorted(monitor.attributes or ())
+    if before and not attributes:
+        raise OptionError(f"name the columns of {', '.join(before)} with --group, which this monitor compares.")
     if sorted(attributes) != before:
         raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
     if not monitor.columns:

@@ -68,6 +68,14 @@ class AuditOptions(JudgeOptions):
     """
 
     out: Out
+    label: Annotated[
+        str | None,
+        option(
+            "--label",
+            help="Column of true outcomes. Left out, the decisions of --score are judged alone, by bounds on the shares "
+            "selected.",
+        ),
+    ] = None  # type: ignore[assignment]
     qid: Qid = None
     score: Score = None
     model: SavedModel = None
@@ -89,6 +97,12 @@ class AuditOptions(JudgeOptions):
 
     def __post_init__(self) -> None:
         _check_source(self.score, self.model, self.threshold)
+        for option_given, value in (("--model", self.model), ("--qid", self.qid), ("--chunk-rows", self.chunk_rows)):
+            if self.label is None and value is not None:
+                raise OptionError(
+                    f"name the column of true outcomes with --label, which {option_given} needs; a column of decisions (--score) "
+                    "can be judged without."
+                )
         if self.weights is not None and self.chunk_rows is not None:
             raise OptionError(
                 "rows that are read in parts are counted, without weights; leave --weights or --chunk-rows out."

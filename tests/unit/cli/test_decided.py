@@ -1,0 +1,106 @@
+"""`fairbound audit` without --label judges whom the decisions select; and files whose outcomes are known by the decision
+alone are warned of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.report import schema
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+
+
+@pytest.fixture
+def lent(tmp_path):
+    """A file of a lender: who was turned down has no outcome."""
+    rng = np.random.default_rng(2)
+    n = 2000
+    sex = rng.choice(["F", "M"], n)
+    p = rng.random(n).round(4)
+    said = np.where(p > np.where(sex == "F", 0.6, 0.4), "approved", "denied")
+    paid = rng.choice(["no", "yes"], n).astype(object)
+    paid[said == "denied"] = None
+    table = pd.DataFrame({"sex": sex, "p": p, "said": said, "paid": paid, "w": rng.uniform(1, 2, n)})
+    table.to_csv(tmp_path / "lent.csv", index=False)
+    return tmp_path / "lent.csv", table
+
+
+def test_decisions_in_words_are_judged_without_outcomes(run, lent, tmp_path):
+    path, table = lent
+    args = (
+        "audit",
+        "--data",
+        path,
+        "--score",
+        "said",
+        "--positive",
+        "approved",
+        "--group",
+        "sex",
+        "--out",
+        tmp_path / "o",
+    )
+    code, out, err = run(*args, "--constraint", "demographic_parity <= 0.05", "--weights", "w")
+    assert code == 1, err
+    found = json.loads((tmp_path / "o" / "audit.json").read_text())
+    schema.validate(found)
+    rates = table.assign(one=table.said == "approved").groupby("sex").apply(lambda g: np.average(g.one, weights=g.w))
+    assert found["constraints"][0]["value"] == pytest.approx(abs(rates["F"] - rates["M"]), abs=1e-9)
+    assert (
+        found["data"]["label"] == "said" and found["data"]["positive"] == "approved" and found["data"]["rows"] == 2000
+    )
+    assert "Accuracy" not in out and "Positive is said = approved" in out
+    assert (tmp_path / "o" / "impact.csv").exists() and (tmp_path / "o" / "model_card.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--constraint", "equal_opportunity <= 0.05"), "needs the outcomes of the rows (y; --label)"),
+        (("--constraint", "demographic_parity <= 0.05", "--chunk-rows", 50), "with --label, which --chunk-rows needs"),
+        (("--constraint", "demographic_parity <= 0.05", "--qid", "w"), "with --label, which --qid needs"),
+    ],
+)
+def test_what_needs_outcomes_asks_for_the_label(run, lent, tmp_path, more, said):
+    code, _, err = run("audit", "--data", lent[0], "--score", "said", "--group", "sex", "--out", tmp_path / "o", *more)
+    assert code == 2 and said in err and not (tmp_path / "o" / "audit.json").exists()
+
+
+SELECTIVE = "Who has an outcome depends on the decision: 0 % of the"
+
+
+def test_outcomes_that_only_the_accepted_have_are_warned_of(run, lent, tmp_path):
+    path, table = lent
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--constraint", "equal_opportunity <= 0.2")
+    table["half"] = np.where(table.said == "approved", 0.9, 0.1)
+    table.to_csv(path, index=False)
+    _, out, _ = run("audit", *args, "--score", "half", "--drop-missing-labels", "--out", tmp_path / "o")
+    assert SELECTIVE in out and "can be had by leaving --label out" in out
+    _, out, _ = run("monitor", *args, "--score", "half", "--state", tmp_path / "m")
+    assert SELECTIVE in out and "as --label and as --score" in out
+
+
+def test_outcomes_that_are_missing_by_chance_are_not(run, lent, tmp_path):
+    path, table = lent
+    rng = np.random.default_rng(0)
+    table["paid"] = np.where(rng.random(2000) < 0.3, None, rng.choice(["no", "yes"], 2000))
+    table.to_csv(path, index=False)
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--constraint", "equal_opportunity <= 0.2")
+    _, out, _ = run("audit", *args, "--score", "p", "--drop-missing-labels", "--out", tmp_path / "o")
+    assert "Who has an outcome" not in out
+    _, out, _ = run("monitor", *args, "--score", "p", "--state", tmp_path / "m")
+    assert "Who has an outcome" not in out
+
+
+def test_a_later_file_without_the_groups_is_told_to_name_them(run, lent, tmp_path):
+    path, table = lent
+    args = ("--label", "said", "--score", "said", "--positive", "approved", "--state", tmp_path / "m")
+    run("monitor", "--data", path, *args, "--group", "sex", "--constraint", "demographic_parity <= 0.2")
+    table.head(900).to_csv(tmp_path / "next.csv", index=False)
+    code, _, err = run("monitor", "--data", tmp_path / "next.csv", *args)
+    assert code == 2 and "name the columns of sex with --group, which this monitor compares." in err
