@@ -100,7 +100,7 @@ def compare(
         "confidence": confidence,
         "seed": seed,
         "differences": differences,
-        "warnings": said + doubtful_groups(groups.names),
+        "warnings": said + doubtful_groups(groups.names) + [r for b in bounds for r in b.remarks(groups.attributes)],
     }
 
 

@@ -31,6 +31,7 @@ from fairbound.cli.columns import (
     pandas_part,
     said_of_rows,
     weights_of,
+    with_decisions,
 )
 from fairbound.cli.decided import audited_decisions, left_out_words
 from fairbound.cli.fitted import training_facts
@@ -64,6 +65,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         return audit_numbers(options, bounds, folder)
     check_writable(options.out)
     frame, label, unlabelled = labelled_table(options)
+    frame = with_decisions(frame, options.score)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
     warnings = list(said_of_rows(frame, label, options.clusters))

@@ -24,7 +24,9 @@ from fairbound.cli.columns import (
     one_column,
     said_of_rows,
     weights_of,
+    with_decisions,
 )
+from fairbound.cli.decided import left_out_words
 from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.stated import bounds_for
@@ -56,7 +58,8 @@ def run_compare(options: CompareOptions) -> Outcome:
 
 def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
-    frame, label, _ = labelled_table(options)
+    frame, label, unlabelled = labelled_table(options)
+    frame = with_decisions(frame, *(n for n in (options.first, options.second) if not Path(n).is_dir()))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
@@ -93,6 +96,14 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     found["warnings"] += [
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),
+        *(
+            f"{named}: {said}"
+            for named, model in zip((options.first, options.second), models, strict=True)
+            if model is None
+            for said in left_out_words(
+                options, label, named, classes, unlabelled, " by fairbound audit without --label"
+            )
+        ),
         *(
             f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
             "little about new rows."

@@ -20,10 +20,10 @@ from fairbound.cli.columns import (
     in_file,
     labelled_rows,
     listed,
-    narrow_columns,
     one_column,
     said_of_rows,
     weights_of,
+    with_decisions,
 )
 from fairbound.cli.stated import stated_bounds
 from fairbound.cli.using import AuditOptions
@@ -39,7 +39,7 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
     check_writable(options.out)
     bounds = stated_bounds(options.constraint, options.cross)
     check_decisions_alone(bounds)
-    frame = read_table(options.data, **options.written)
+    frame = with_decisions(read_table(options.data, **options.written), options.score)
     column = one_column(options.score, frame.columns, "--score")
     attributes = listed(options.group, frame.columns, "--group", any("groups" in b.needs for b in bounds))
     frame, notes = labelled_rows(frame, column, options.drop_missing_labels, options.data)
@@ -64,19 +64,25 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
 
 
 def left_out_words(
-    options: AuditOptions, label: str, column: str, classes: tuple[Any, Any], left_out: Sequence[str]
+    options: Any,
+    label: str,
+    column: str,
+    classes: tuple[Any, Any],
+    left_out: Sequence[str],
+    remedy: str = " by leaving --label out",
 ) -> list[str]:
-    """`decided_otherwise` of the rows of a file that have no label, where some were `left_out`, as notes say."""
+    """`decided_otherwise` of the rows of a file that have no label, where some were `left_out`, as notes say. options: those
+    of the file and its --threshold."""
     if not left_out:
         return []
-    whole = narrow_columns(options, list(dict.fromkeys([label, column])), options.chunk_rows)
+    whole = with_decisions(read_table(options.data, **options.written), column)
     whole = whole[whole[column].notna()]
     try:
         positive = as_logits(decided_or_scored(whole, column, classes), options.threshold)[0] > 0
     except DataError:  # the rows that are judged can be read; of the others nothing is said
         return []
     known = whole[label].notna().to_numpy()
-    return decided_otherwise(positive[~known], positive[known], " by leaving --label out")
+    return decided_otherwise(positive[~known], positive[known], remedy)
 
 
 def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str = "") -> list[str]:

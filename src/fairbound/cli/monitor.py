@@ -14,7 +14,16 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
 from fairbound.cli.audited import OF_TRAINING
-from fairbound.cli.columns import KEEP_ONE, file_checksum, in_file, listed, numbers_of, one_column, said_of_rows
+from fairbound.cli.columns import (
+    KEEP_ONE,
+    file_checksum,
+    in_file,
+    listed,
+    numbers_of,
+    one_column,
+    said_of_rows,
+    with_decisions,
+)
 from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.fitted import other_columns, trained_on
 from fairbound.cli.outcome import Outcome, audit_outcome
@@ -87,7 +96,7 @@ def _added(
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
-    frame = read_table(data, **options.written)
+    frame = with_decisions(read_table(data, **options.written), options.score, occurs=monitor is None)
     label = one_column(options.label, frame.columns, "--label")
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)

@@ -187,7 +187,7 @@ class CompareOptions(JudgeOptions):
     """
 
     run: ClassVar[str] = "compare:run_compare"
-    first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
+    first: Annotated[str, argument("Folder of a saved model, a column of scores or decisions, or 'score>600'.")]
     second: Annotated[str, argument("The other one.")]
     threshold: Threshold = None
     confidence: Annotated[

@@ -97,6 +97,68 @@ def test_outcomes_that_are_missing_by_chance_are_not(run, lent, tmp_path):
     assert "Who has an outcome" not in out
 
 
+@pytest.mark.parametrize(
+    ("stated", "holds"),
+    [
+        ("said=approved", lambda t: t.said == "approved"),
+        ("p>0.5", lambda t: t.p > 0.5),
+        ("p<=0.25", lambda t: t.p <= 0.25),
+    ],
+)
+def test_what_counts_as_positive_is_said_of_a_column(run, lent, tmp_path, stated, holds):
+    path, table = lent
+    args = ("--data", path, "--group", "sex", "--constraint", "demographic_parity <= 0.05", "--out", tmp_path / "o")
+    run("audit", *args, "--score", stated)
+    found = json.loads((tmp_path / "o" / "audit.json").read_text())
+    by_sex = holds(table).groupby(table.sex).mean()
+    assert found["constraints"][0]["value"] == pytest.approx(abs(by_sex["F"] - by_sex["M"]))
+    table["paid"] = np.random.default_rng(3).choice(["no", "yes"], len(table))
+    table.to_csv(path, index=False)
+    _, out, err = run("audit", *args, "--score", stated, "--label", "paid", "--json")
+    assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(holds(table).mean()), err
+    _, out, _ = run("monitor", *args[:-2], "--score", stated, "--label", "paid", "--state", tmp_path / "m", "--json")
+    assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(holds(table).mean())
+
+
+def test_two_vendors_are_compared_each_by_its_own_threshold(run, lent):
+    path, table = lent
+    table["paid"], table["points"] = "no", 600 + 100 * (table.p - 0.5)
+    table.loc[::2, "paid"] = "yes"
+    table.to_csv(path, index=False)
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--json")
+    _, out, err = run("compare", "points>600", "p>0.6", *args)
+    found = json.loads(out)
+    assert found["names"] == ["points>600", "p>0.6"], err
+    assert found["changed"] == int(((table.p > 0.5) != (table.p > 0.6)).sum())
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("said=approve", "no cell of the column 'said' is 'approve'; there are 'approved', 'denied'."),
+        ("p>high", "a number must follow '>', as in p>0.5."),
+        ("q=1", "there is no column 'q=1'"),
+    ],
+)
+def test_what_is_stated_wrongly_is_told(run, lent, tmp_path, stated, said):
+    code, _, err = run("audit", "--data", lent[0], "--group", "sex", "--score", stated, "--out", tmp_path / "o")
+    assert code == 2 and said in err
+
+
+def test_words_that_are_no_labels_are_told_how_to_be_decisions(run, lent, tmp_path):
+    args = ("--data", lent[0], "--label", "paid", "--drop-missing-labels", "--group", "sex", "--out", tmp_path / "o")
+    lent[1].assign(paid=["no", "yes"] * 1000).to_csv(lent[0], index=False)
+    code, _, err = run("audit", *args, "--score", "said")
+    assert code == 2 and "name the one that is positive, as in 'said=" in err
+
+
+def test_compared_bounds_that_have_nothing_to_cross_are_said(run, lent):
+    lent[1].assign(paid=["no", "yes"] * 1000).to_csv(lent[0], index=False)
+    bound = ("--constraint", "demographic_parity[crossed] <= 0.1")
+    _, out, _ = run("compare", "p>0.4", "p>0.6", "--data", lent[0], "--label", "paid", "--group", "sex", *bound)
+    assert "has nothing to cross: sex is the only sensitive attribute" in out
+
+
 def test_a_later_file_without_the_groups_is_told_to_name_them(run, lent, tmp_path):
     path, table = lent
     args = ("--label", "said", "--score", "said", "--positive", "approved", "--state", tmp_path / "m")
