@@ -10,9 +10,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
-from fairbound.rows.labels import two_valued
-from fairbound.rows.reading import column_values, plain_array
-from fairbound.rows.scores import as_logits
+from fairbound.fairness.predictions import read_decisions
 
 SAID = "No outcomes were given: the decisions are judged by the shares selected alone."
 
@@ -42,19 +40,5 @@ def check_decisions_alone(bounds: Sequence[Bound], qid: Any = None) -> None:
 def decisions_alone(
     scores: Any, threshold: float | None, classes: Sequence[Any] | None, positive: Any, data: Mapping[str, Any]
 ) -> Decided:
-    """The decisions of scores, or of a column of two values such as approved and denied, for `audit`; its arguments.
-    Raises: OptionError where `positive` is named of numbers; DataError for unusable scores."""
-    values = plain_array(scores)
-    label = {"label": "decision", **data}
-    if values.dtype.kind in "biufc" or not any(isinstance(v, str) for v in column_values("scores", scores)):
-        if positive is not None:
-            raise OptionError(
-                "positive= (--positive) names one of two words, and the scores are numbers; say where positive begins with threshold= "
-                "(--threshold)."
-            )
-        logits = as_logits(scores, threshold)[0]
-        return Decided(np.asarray(scores), (logits > 0).astype(np.int64), classes, label)
-    if threshold is not None:
-        raise OptionError("threshold= (--threshold) is of scores, and these are words; leave it out.")
-    y, meant = two_valued(scores, len(values), classes, positive)
-    return Decided(y, y, meant, label)
+    """The decisions of scores, or of a column of two words, for `audit`; its arguments. Raises: as `read_decisions`."""
+    return Decided(*read_decisions(scores, threshold, classes, positive), {"label": "decision", **data})

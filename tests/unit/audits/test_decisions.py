@@ -52,6 +52,19 @@ def test_words_are_decisions_too(positive):
     assert "Positives" not in audit_page(found) and "True positive rate" not in audit_page(found)
 
 
+def test_the_value_alone_can_be_had_too():
+    scores, groups, y = people()
+    for bound in BOUNDS:
+        value = fb.measure(bound, scores, y, groups)
+        assert fb.measure(bound, scores, None, groups) == value
+        words = np.where(scores > 0, "a", "r")
+        assert fb.measure(bound, words, None, groups, positive="a") == value
+    with pytest.raises(DataError, match="'equal_opportunity' needs the labels y"):
+        fb.measure("equal_opportunity", scores, None, groups)
+    with pytest.raises(DataError, match="metrics need the labels y"):
+        fb.metrics.table("selection_rate", scores, None, groups)
+
+
 def test_another_model_is_compared_by_whom_it_selects():
     scores, groups, _ = people()
     found = fb.audit(scores, None, groups, "demographic_parity <= 0.1", compare={"turned": -scores})
