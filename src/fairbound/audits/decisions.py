@@ -15,6 +15,15 @@ from fairbound.fairness.predictions import read_decisions
 SAID = "No outcomes were given: the decisions are judged by the shares selected alone."
 
 
+def forget_outcomes(found: dict[str, Any]) -> None:
+    """Take out of an audit whose labels are the decisions themselves what only outcomes can tell."""
+    found["metrics"] = {"selection_rate": found["metrics"]["selection_rate"]}
+    for group in found["groups"]:
+        group["rates"] = {"selection_rate": group["rates"]["selection_rate"]}
+        group["positives"] = group["mean_loss"] = None
+    found["notes"].append(SAID)
+
+
 class Decided(NamedTuple):
     """scores: (n,) numbers. y: (n,) the decisions, 0 or 1, in place of labels. classes: what these mean, if it is known.
     data: facts of the data for the report."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.names import shortlist
@@ -51,6 +53,7 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if monitor is not None:
         _check_same(options, monitor)
     folder = None if options.model is None else load_folder(options.model)
+    options = _of_decisions(options, monitor)
     said: list[str] = []
     if options.data is not None:
         before = {} if monitor is None else monitor.groups
@@ -66,6 +69,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if options.data is not None:
         said += other_columns(folder, str(options.label), options.weights)
     found = monitor.look(title=f"Monitor: {options.state.name}")
+    if len(monitor.classes) == 2 and monitor.columns.get("label") == monitor.columns.get("score", 0):
+        forget_outcomes(found)
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)
     write_audit(found, options.state)
@@ -73,6 +78,23 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     outcome = audit_outcome(found, options.state, None, None, alarms, {"state": STATE})
     outcome.summary["alarms"] = monitor.alarms
     return outcome
+
+
+def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:
+    """The options with the decisions in place of labels, where no label is named and the state has none.
+
+    Raises: OptionError for bounds that need outcomes, and for a threshold beside decisions.
+    """
+    if options.label is not None or options.score is None or options.data is None:
+        return options
+    if monitor is not None and monitor.columns.get("label") != options.score:
+        return options
+    check_decisions_alone(monitor.bounds if monitor is not None else stated_bounds(options.constraint, options.cross))
+    if options.threshold is not None:
+        raise OptionError(
+            f"without --label, say what counts as positive in place of --threshold: --score '{options.score}>{options.threshold:g}'."
+        )
+    return replace(options, label=options.score)
 
 
 def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
@@ -98,6 +120,10 @@ def _added(
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
     frame = with_decisions(read_table(data, **options.written), options.score, occurs=monitor is None)
     label = one_column(options.label, frame.columns, "--label")
+    if label == options.score and frame[label].nunique() > 2:
+        raise OptionError(
+            f"the column {label!r} has more than two values; say which count as positive, as in --score '{label}>0.5'."
+        )
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
     left_out = int((~known).sum())
@@ -151,7 +177,7 @@ def _positive(decided: Any, monitor: Monitor) -> np.ndarray:
     return np.array([text == monitor.classes[1] for text in texts_of(decided)], dtype=bool)
 
 
-WATCH = " by a state begun with the column of decisions as --label and as --score"
+WATCH = " by a state begun without --label"
 
 
 @contextlib.contextmanager

@@ -147,7 +147,13 @@ class MonitorOptions(ReadOptions):
     data: Annotated[
         str | None, option("--data", help="A CSV or Parquet file of new decisions whose outcome is known.")
     ] = None
-    label: Annotated[str | None, option("--label", help="Column of true outcomes.")] = None
+    label: Annotated[
+        str | None,
+        option(
+            "--label",
+            help="Column of true outcomes. Left out, decisions alone are watched, by bounds on the shares selected.",
+        ),
+    ] = None
     group: Group = None
     score: Score = None
     model: SavedModel = None

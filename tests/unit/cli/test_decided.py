@@ -82,7 +82,7 @@ def test_outcomes_that_only_the_accepted_have_are_warned_of(run, lent, tmp_path)
     _, out, _ = run("audit", *args, "--score", "half", "--drop-missing-labels", "--out", tmp_path / "o")
     assert SELECTIVE in out and "can be had by leaving --label out" in out
     _, out, _ = run("monitor", *args, "--score", "half", "--state", tmp_path / "m")
-    assert SELECTIVE in out and "as --label and as --score" in out
+    assert SELECTIVE in out and "by a state begun without --label" in out
 
 
 def test_outcomes_that_are_missing_by_chance_are_not(run, lent, tmp_path):
@@ -157,6 +157,34 @@ def test_compared_bounds_that_have_nothing_to_cross_are_said(run, lent):
     bound = ("--constraint", "demographic_parity[crossed] <= 0.1")
     _, out, _ = run("compare", "p>0.4", "p>0.6", "--data", lent[0], "--label", "paid", "--group", "sex", *bound)
     assert "has nothing to cross: sex is the only sensitive attribute" in out
+
+
+def test_decisions_are_watched_without_outcomes(run, lent, tmp_path):
+    path, table = lent
+    args = ("--state", tmp_path / "m", "--group", "sex", "--score", "said", "--positive", "approved")
+    code, out, err = run("monitor", "--data", path, *args, "--constraint", "demographic_parity <= 0.05")
+    assert code == 1 and "Accuracy" not in out and "Positive is" in out, err
+    found = json.loads((tmp_path / "m" / "audit.json").read_text())
+    schema.validate(found)
+    assert found["metrics"] == {"selection_rate": pytest.approx((table.said == "approved").mean())}
+    table.head(700).to_csv(tmp_path / "next.csv", index=False)
+    _, out, err = run("monitor", "--data", tmp_path / "next.csv", *args, "--json")
+    assert json.loads(out)["rows"] == 2700, err
+    _, out, _ = run("monitor", "--state", tmp_path / "m")
+    assert "Accuracy" not in out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--score", "said", "--constraint", "equal_opportunity <= 0.1"), "needs the outcomes of the rows"),
+        (("--score", "p", "--constraint", "demographic_parity <= 0.1"), "as in --score 'p>0.5'"),
+        (("--score", "p", "--threshold", 0.4, "--constraint", "demographic_parity <= 0.1"), "--score 'p>0.4'"),
+    ],
+)
+def test_a_monitor_without_outcomes_says_what_it_needs(run, lent, tmp_path, more, said):
+    code, _, err = run("monitor", "--data", lent[0], "--state", tmp_path / "m", "--group", "sex", *more)
+    assert code == 2 and said in err and not (tmp_path / "m" / "monitor.json").exists()
 
 
 def test_a_later_file_without_the_groups_is_told_to_name_them(run, lent, tmp_path):
