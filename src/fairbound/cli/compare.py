@@ -38,6 +38,7 @@ from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.scores import as_logits
+from fairbound.tables import read_table
 
 
 def run_compare(options: CompareOptions) -> Outcome:
@@ -58,6 +59,8 @@ def run_compare(options: CompareOptions) -> Outcome:
 
 def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
+    if options.label is None:
+        return _compared_decisions(options)
     frame, label, unlabelled = labelled_table(options)
     frame = with_decisions(frame, *(n for n in (options.first, options.second) if not Path(n).is_dir()))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
@@ -110,6 +113,28 @@ def compared(options: CompareOptions) -> dict[str, Any]:
             for name in dict.fromkeys(own)
         ),
     ]
+    return found
+
+
+def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
+    """What `fairbound.compare` finds of two columns of decisions or scores without outcomes."""
+    frame = with_decisions(read_table(options.data, **options.written), options.first, options.second)
+    both = [one_column(named, frame.columns, "A or B") for named in (options.first, options.second)]
+    groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
+    with in_file(options.data):
+        found = compare(
+            frame[both[0]],
+            frame[both[1]],
+            None,
+            groups,
+            bounds_for(options),
+            positive=options.positive,
+            threshold=options.threshold,
+            confidence=options.confidence,
+            sample_weight=weights_of(frame, options.weights, options.data),
+            names=(both[0], both[1]),
+        )
+    found["warnings"] += said_of_rows(frame, both[0], remedy=KEEP_ONE)
     return found
 
 

@@ -195,6 +195,10 @@ class CompareOptions(JudgeOptions):
     run: ClassVar[str] = "compare:run_compare"
     first: Annotated[str, argument("Folder of a saved model, a column of scores or decisions, or 'score>600'.")]
     second: Annotated[str, argument("The other one.")]
+    label: Annotated[
+        str | None,
+        option("--label", help="Column of true outcomes. Left out, whom two columns of decisions select is compared."),
+    ] = None  # type: ignore[assignment]
     threshold: Threshold = None
     confidence: Annotated[
         float, option("--confidence", help="Confidence of each interval by itself, between 0.5 and 1.")
@@ -202,6 +206,8 @@ class CompareOptions(JudgeOptions):
     out: OutIfAny = None
 
     def __post_init__(self) -> None:
+        if self.label is None and (Path(self.first).is_dir() or Path(self.second).is_dir()):
+            raise OptionError("name the column of true outcomes with --label, which a saved model needs.")
         if self.threshold is not None and Path(self.first).is_dir() and Path(self.second).is_dir():
             raise OptionError("--threshold is of columns of scores; saved models decide by themselves.")
 

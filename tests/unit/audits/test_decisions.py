@@ -65,6 +65,20 @@ def test_the_value_alone_can_be_had_too():
         fb.metrics.table("selection_rate", scores, None, groups)
 
 
+def test_two_models_are_compared_by_whom_they_select():
+    scores, groups, y = people()
+    other = scores + np.random.default_rng(8).normal(size=len(y))
+    bound = "demographic_parity <= 0.1"
+    alone, beside = (fb.compare(scores, other, labels, groups, bound, draws=100) for labels in (None, y))
+    same = [d for d in beside["differences"] if d["name"].startswith(("selection_rate", "demographic"))]
+    assert alone["differences"][0]["difference"] == pytest.approx((other > 0).mean() - (scores > 0).mean())
+    assert alone["differences"][1:-1] == same[:-1]  # the bound's interval is a bootstrap's, drawn from other cells
+    assert all(alone["differences"][-1][key] == same[-1][key] for key in ("name", "first", "second", "difference"))
+    assert alone["differences"][-1]["upper"] == pytest.approx(same[-1]["upper"], abs=0.03)
+    words = [np.where(s > 0, "a", "r") for s in (scores, other)]
+    assert fb.compare(*words, None, groups, bound, positive="a", draws=100)["differences"] == alone["differences"]
+
+
 def test_another_model_is_compared_by_whom_it_selects():
     scores, groups, _ = people()
     found = fb.audit(scores, None, groups, "demographic_parity <= 0.1", compare={"turned": -scores})

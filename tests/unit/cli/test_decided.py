@@ -130,6 +130,10 @@ def test_two_vendors_are_compared_each_by_its_own_threshold(run, lent):
     found = json.loads(out)
     assert found["names"] == ["points>600", "p>0.6"], err
     assert found["changed"] == int(((table.p > 0.5) != (table.p > 0.6)).sum())
+    _, out, err = run("compare", "points>600", "p>0.6", "--data", path, "--group", "sex", "--json")
+    assert all(d["name"].startswith("selection_rate") for d in json.loads(out)["differences"]), err
+    code, _, err = run("compare", path.parent, "p>0.6", "--data", path)
+    assert code == 2 and "with --label, which a saved model needs" in err
 
 
 @pytest.mark.parametrize(
