@@ -176,7 +176,8 @@ def measured(problem: Problem, x: Tensor) -> Measured:
         raise OptionError(
             f"evaluate must return a fairbound.problems.problem.Measured(f, g, {{}}), not {type(found).__name__}."
         )
-    _check_shapes(problem, "evaluate", x, found.f, found.g, problem.m - problem.lifted)
+    m = getattr(problem, "evaluated", problem.m - problem.lifted)  # of `BothRows` fewer than it trains under
+    _check_shapes(problem, "evaluate", x, found.f, found.g, m)
     return found
 
 
