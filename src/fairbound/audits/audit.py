@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.audits.classes import class_facts
+from fairbound.audits.decisions import SAID, check_decisions_alone, decisions_alone
 from fairbound.audits.groups import claim_no_probability, group_facts
 from fairbound.audits.numbers import number_facts
 from fairbound.audits.rankings import ranking_facts
@@ -70,7 +71,8 @@ def audit(
 
     scores: (n,) decisions, probabilities or real scores; of more than two classes the predicted labels (n,) or scores
         (n, k); under bounds on predicted numbers these numbers.
-    y: (n,) in {0, 1}, or of two other values, or the classes, or numbers.
+    y: (n,) in {0, 1}, or of two other values, or the classes, or numbers. None judges the decisions alone, by bounds on
+        the shares selected; scores may then be two words, such as approved and denied.
     sensitive_features: (n,) or (n, a) groups, a dict or table of columns; None without bounds on groups. Pass the
         training Groups' `encode` of these rows to have a group without any row reported.
     constraint: stated bounds, as text or objects; None only measures the groups.
@@ -91,32 +93,31 @@ def audit(
     Raises: DataError for unusable input, OptionError for options out of range.
     """
     check_confidence(confidence)
-    check_rows(**{"scores": scores, "the labels y": y})
+    bounds = constraints(constraint)
+    check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     classes = None if classes is None else class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
-    bounds = constraints(constraint)
     alpha = (1 - confidence) / max(len(bounds), 1)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(
             "positive= names the label of positive decisions, of which this audit knows none; leave it out."
         )
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
+    if not (outcomes := y is not None):
+        check_decisions_alone(bounds, qid)
+        scores, y, classes, data = decisions_alone(scores, threshold, classes, positive, data)
+        positive, notes = None, [*notes, SAID]
     together = None if clusters is None else _together(clusters, y, bounds, qid)
     given = Given(
         scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {}, together
-    )
+    )._replace(outcomes=outcomes)
     if qid is not None:
-        if sample_weight is not None or threshold is not None or classes is not None:
-            raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
-        found = ranking_facts(scores, y, qid, sensitive_features, given.compare, bounds, alpha, confidence)
-        groups = Groups.of_rows(sensitive_features, len(y))
-        about = facts_of_data(groups, {"label": "relevance", "positive": None, **data})
-        facts = {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
+        facts = _ranking_facts(given, qid, bounds, alpha, data)
     elif any("predictions" in b.needs for b in bounds):
         facts = _number_facts(given, bounds, alpha, data)
-    elif positive is None and _of_classes(scores, y, classes, sensitive_features, bounds):
+    elif outcomes and positive is None and _of_classes(scores, y, classes, sensitive_features, bounds):
         facts = _class_facts(given, bounds, alpha, data)
     else:
         facts = _group_facts(given, bounds, alpha, data)
@@ -213,6 +214,20 @@ class Given(NamedTuple):
     sample_weight: Any
     compare: Mapping[str, Any]
     clusters: np.ndarray | None
+    outcomes: bool = True
+
+
+def _ranking_facts(
+    given: Given, qid: Any, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The facts of an audit of a ranking; qid: (n,) the query of each row."""
+    if given.sample_weight is not None or given.threshold is not None or given.classes is not None:
+        raise OptionError("an audit of a ranking takes no sample_weight, threshold or classes.")
+    groups = given.sensitive_features
+    found = ranking_facts(given.scores, given.y, qid, groups, given.compare, bounds, alpha, given.confidence)
+    facts = {"label": "relevance", "positive": None, **data}
+    about = facts_of_data(Groups.of_rows(groups, len(given.y)), facts)
+    return {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
 
 
 def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,10 +301,12 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
         decided = (logits > 0).astype(np.int64)
         return Scored(target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters)
 
-    found = group_facts(scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha)
+    found = group_facts(
+        scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha, given.outcomes
+    )
     if not tell_probabilities(words):
         claim_no_probability(found)
-    found["warnings"] += _turned_round(found["metrics"]["auc"], target, labels)
+    found["warnings"] += _turned_round(found["metrics"].get("auc"), target, labels)
     if given.threshold == 0 and not np.isin(s, (0, 1)).all() and usual_threshold(s) == 0.5:
         rows = "every row" if s.min() > 0 else "every row above 0"
         found["warnings"].append(

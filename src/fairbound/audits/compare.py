@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.records import versions
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.rows.groups import Groups, doubtful_groups, label_text
@@ -53,7 +55,8 @@ def compare(
 ) -> dict[str, Any]:
     """What the second model has more or less than the first on the same rows, with paired intervals (docs/evidence.md).
 
-    first, second: (n,) scores or decisions; y: (n,) labels of two values; all are read as in `fairbound.audit`.
+    first, second: (n,) scores or decisions; y: (n,) labels of two values; all are read as in `fairbound.audit`. y may be
+        None: whom the two select is compared then, and both may be words.
     constraint: bounds whose values are compared.
     classes: the two labels, the negative one first, or what 0 and 1 of y mean. positive: the positive one alone.
     confidence: in (0.5, 1), of each interval by itself.
@@ -66,25 +69,22 @@ def compare(
     check_confidence(confidence)
     if draws < 100:
         raise OptionError(f"draws must be at least 100, got {draws}.")
-    if y is None:
-        raise DataError("compare needs the labels y.")
+    bounds = constraints(constraint)
     known = None if classes is None else class_tuple(classes)
     if known is not None and len(known) > 2:
         raise OptionError(f"compare takes labels of two classes, got classes of {len(known)}.")
-    target, meant = two_valued(y, len(column_array("y", y)), known, positive)
-    scores = [as_logits(as_decisions(given, meant), threshold)[0] for given in (first, second)]
+    target, meant, scores = _read(first, second, y, bounds, known, positive, threshold)
     if {len(s) for s in scores} != {len(target)}:
         raise DataError(
             f"compare needs as many scores of both as labels, {len(target)}; got {len(scores[0])} and {len(scores[1])}."
         )
     w = None if sample_weight is None else read_weights(sample_weight, len(target))
     groups = Groups.of_rows(sensitive_features, len(target))
-    bounds = constraints(constraint)
     check_groups(bounds, groups.attributes or None)
     labels = tuple(str(label_text(v)) for v in known or meant or (0, 1))
     both = [Scored(target, (s > 0).astype(np.int64), labels, s, groups, w) for s in scores]
     changed = int((both[0].predicted != both[1].predicted).sum())
-    differences = [*_of_rates(both, confidence), *_of_bounds(both, bounds, confidence, draws, seed)]
+    differences = [*_of_rates(both, confidence, y is not None), *_of_bounds(both, bounds, confidence, draws, seed)]
     said = [] if changed or not any(b.judged_from == "counts" for b in bounds) else [
         "No decision differs on these rows, so a bootstrap of them cannot tell how far the values of bounds on decisions differ on "
         "others; they have no interval here."
@@ -100,18 +100,38 @@ def compare(
         "confidence": confidence,
         "seed": seed,
         "differences": differences,
-        "warnings": said + doubtful_groups(groups.names),
+        "warnings": said + doubtful_groups(groups.names) + [r for b in bounds for r in b.remarks(groups.attributes)],
     }
 
 
-def _of_rates(both: list[Scored], confidence: float) -> list[dict[str, Any]]:
+def _read(
+    first: Any, second: Any, y: Any, bounds: Sequence[Bound], known: Any, positive: Any, threshold: float | None
+) -> tuple[np.ndarray, tuple[Any, ...] | None, list[np.ndarray]]:
+    """(n,) labels as 0 and 1, what these mean, and the logits (n,) of both; where there are no labels, the decisions of
+    the first in their place."""
+    if y is None:
+        check_decisions_alone(bounds)
+        (numbers, target, meant), (others, _, _) = (
+            read_decisions(given, threshold, known, positive) for given in (first, second)
+        )
+        return target, None if meant is None else tuple(meant), [as_logits(s, threshold)[0] for s in (numbers, others)]
+    target, meant = two_valued(y, len(column_array("y", y)), known, positive)
+    return target, meant, [as_logits(as_decisions(given, meant), threshold)[0] for given in (first, second)]
+
+
+def _of_rates(both: list[Scored], confidence: float, outcomes: bool) -> list[dict[str, Any]]:
+    """outcomes: whether there are labels; else selection rates alone are compared."""
     target, weight = both[0].target, both[0].mass[1]
     everyone = np.ones(len(target), dtype=bool)
-    found = [_paired("accuracy", everyone, weight, *(~rows.wrong for rows in both), confidence=confidence)]
+    if outcomes:
+        name, hit = "accuracy", [~rows.wrong for rows in both]
+    else:
+        name, hit = "selection_rate", [rows.predicted == 1 for rows in both]
+    found = [_paired(name, everyone, weight, *hit, confidence=confidence)]
     for name, labels, code in both[0].groups.by_attribute:
         for g, group in enumerate(labels):
             mine = code == g
-            for rate in COMPARED:
+            for rate in COMPARED if outcomes else COMPARED[:1]:
                 label = RATES[rate].condition
                 among = mine if label is None else mine & (target == label)
                 hits = (rows.predicted == 1 for rows in both)

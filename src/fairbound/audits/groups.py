@@ -26,10 +26,13 @@ BINS = 40
 EDGES = np.linspace(0, 1, BINS + 1)
 
 
-def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float) -> dict[str, Any]:
+def group_facts(
+    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float, outcomes: bool = True
+) -> dict[str, Any]:
     """The part of an audit that the rows decide, of one score per row: 1 where it is above 0.
 
-    others: name -> the same rows with the scores of another model. alpha: error probability of each verdict.
+    others: name -> the same rows with the scores of another model. alpha: error probability of each verdict. outcomes:
+    whether the targets are known labels; else they are the decisions, and only shares selected are said.
     """
     s = rows.scores
     assert s is not None
@@ -37,12 +40,12 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
     comparison = []
     for name, other in others.items():
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
-        comparison.append(compared_model(name, _metrics(other), [b.judge(other, alpha) for b in bounds]))
+        comparison.append(compared_model(name, _metrics(other, outcomes), [b.judge(other, alpha) for b in bounds]))
     said += _weightless(rows)
     profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
-        "metrics": _metrics(rows),
-        "groups": group_rows(rows),
+        "metrics": _metrics(rows, outcomes),
+        "groups": group_rows(rows, outcomes),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": comparison,
         "distributions": [
@@ -58,7 +61,7 @@ def group_facts(rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any
 
 def claim_no_probability(found: dict[str, Any]) -> None:
     """Take what needs probabilities out of the facts of other scores: losses, and histograms of the scores."""
-    found["metrics"]["log_loss"] = None
+    found["metrics"] |= {"log_loss": None} if "log_loss" in found["metrics"] else {}
     found["distributions"] = []
     for group in found["groups"]:
         group["mean_loss"] = None
@@ -79,16 +82,19 @@ def _weightless(rows: Scored) -> list[str]:
     return out
 
 
-def _metrics(rows: Scored) -> dict[str, float | None]:
+def _metrics(rows: Scored, outcomes: bool = True) -> dict[str, float | None]:
     s, y, loss = rows.scores, rows.target, rows.loss
     assert s is not None
     weight = np.ones(len(y)) if rows.weight is None else rows.weight
+    selected = float(np.average(s > 0, weights=weight))
+    if not outcomes:
+        return {"selection_rate": selected}
     one_class = len(np.unique(y[weight > 0])) < 2
     return {
         "accuracy": float(np.average((s > 0) == (y == 1), weights=weight)),
         "auc": None if one_class else float(auc(s, y, weight)),
         "log_loss": float(loss @ (weight / weight.sum())),
-        "selection_rate": float(np.average(s > 0, weights=weight)),
+        "selection_rate": selected,
         "base_rate": float(np.average(y, weights=weight)),
     }
 
@@ -122,19 +128,20 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
     return np.divide(loss, count, out=np.full(k, np.nan), where=count > 0)
 
 
-def group_rows(rows: Scored) -> list[dict[str, Any]]:
-    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known."""
-    out = []
+def group_rows(rows: Scored, outcomes: bool = True) -> list[dict[str, Any]]:
+    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known.
+    outcomes: as of `group_facts`."""
+    out, listed = [], _RATES if outcomes else {"selection_rate": "rows"}
     for attribute, labels, code in rows.groups.by_attribute:
         if not (code >= 0).any():
             continue
         k = len(labels)
-        made = {name: rate_values(RATES[name], rows, code, k) for name in _RATES}
+        made = {name: rate_values(RATES[name], rows, code, k) for name in listed}
         losses = _mean_losses(rows, code, k)
         for i, label in enumerate(labels):
             rates = {
                 name: rate_record(made[name][0][i], made[name][1][i], among, rows.confidence)
-                for name, among in _RATES.items()
+                for name, among in listed.items()
             }
             mine = rows.mass[0] * (code == i)
             out.append(
@@ -142,9 +149,9 @@ def group_rows(rows: Scored) -> list[dict[str, Any]]:
                     "attribute": attribute,
                     "group": label,
                     "n": int(mine.sum()),
-                    "positives": int((mine * (rows.target == 1)).sum()),
+                    "positives": int((mine * (rows.target == 1)).sum()) if outcomes else None,
                     "rates": rates,
-                    "mean_loss": plain(losses[i]),
+                    "mean_loss": plain(losses[i]) if outcomes else None,
                 }
             )
     return out

@@ -30,7 +30,9 @@ from fairbound.cli.columns import (
     one_column,
     pandas_part,
     weights_of,
+    with_decisions,
 )
+from fairbound.cli.decided import audited_decisions, left_out_words
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
@@ -49,6 +51,10 @@ from fairbound.tables.files import is_parquet
 
 def run_audit(options: AuditOptions) -> Outcome:
     """Judge all rows of the file as held out and write audit.json and report.html."""
+    if options.label is None:
+        found = audited_decisions(options)
+        _explain_missing(found, options)
+        return written_audit(found, options.out)
     folder = None if options.model is None else load_folder(options.model)
     if options.chunk_rows is not None:
         return audit_in_parts(options, options.chunk_rows, folder)
@@ -57,6 +63,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
     frame, label, unlabelled = labelled_table(options)
+    frame = with_decisions(frame, options.score)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
     warnings = list(said_of_rows(frame, label, options.clusters))
@@ -86,6 +93,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             scores = decided_or_scored(frame, column, two["classes"])
             with in_file(options.data, frame.index.to_numpy()):
                 notes = [as_logits(scores, options.threshold)[1]]
+            warnings += left_out_words(options, label, column, two["classes"], unlabelled)
             measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
     found = audit(

@@ -14,7 +14,7 @@ import numpy as np
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions
 from fairbound.tables import Chunks, read_table
 from fairbound.tables.chunks import ROWS
@@ -181,6 +181,43 @@ def numbers_of(values: Any, column: str) -> np.ndarray:
         raise DataError(f"the column {column!r} holds values that are no numbers: {error}.") from None
 
 
+def with_decisions(frame: Any, *stated: str | None, occurs: bool = True) -> Any:
+    """The frame with a column of 1 and 0 for each of the decisions `stated` of another column, such as decision=approved,
+    score>600 or risk<=0.2, under this name; what names a column itself, or none, adds nothing.
+    occurs: whether the value named must be in a cell.
+
+    Raises: DataError where no cell has the value named, or a column compared with a number holds none.
+    """
+    for text in stated:
+        if text is None or text in frame.columns:
+            continue
+        for found in re.finditer(r"<=|>=|<|>|=", text):
+            column, sign, value = text[: found.start()].strip(), found[0], text[found.end() :].strip()
+            if column in frame.columns:
+                frame = frame.assign(**{text: _decisions(frame[column], column, sign, value, occurs)})
+                break
+    return frame
+
+
+def _decisions(cells: Any, column: str, sign: str, value: str, occurs: bool) -> np.ndarray:
+    """(n,) 1.0 where a cell is as stated, 0.0 where it is not, NaN where it is missing."""
+    if sign == "=":
+        texts = texts_of(cells)
+        known = {text for text in texts if text is not None}
+        if occurs and value not in known:
+            raise DataError(
+                f"no cell of the column {column!r} is {value!r}; there are {shortlist(sorted(known), quoted=True)}."
+            )
+        return np.array([np.nan if text is None else float(text == value) for text in texts])
+    try:
+        limit = float(value)
+    except ValueError:
+        raise OptionError(f"{column}{sign}{value}: a number must follow {sign!r}, as in {column}{sign}0.5.") from None
+    numbers = numbers_of(cells, column)
+    compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[sign]
+    return np.where(np.isnan(numbers), np.nan, compare(numbers, limit))
+
+
 def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
     """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
     given = as_decisions(frame[column], classes)
@@ -196,5 +233,6 @@ def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.n
                 "Write them alike."
             ) from None
         raise DataError(
-            f"{error} Give scores as numbers, or decisions as the labels {' and '.join(map(repr, classes))}."
+            f"{error} Give scores as numbers, or decisions as the labels {' and '.join(map(repr, classes))}. Other "
+            f"words: name the one that is positive, as in '{column}={frame[column].iloc[0]}'."
         ) from None

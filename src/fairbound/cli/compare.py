@@ -23,7 +23,9 @@ from fairbound.cli.columns import (
     listed,
     one_column,
     weights_of,
+    with_decisions,
 )
+from fairbound.cli.decided import left_out_words
 from fairbound.cli.judging_options import CompareOptions
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
@@ -35,6 +37,7 @@ from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.scores import as_logits
+from fairbound.tables import read_table
 
 
 def run_compare(options: CompareOptions) -> Outcome:
@@ -53,7 +56,10 @@ def run_compare(options: CompareOptions) -> Outcome:
 
 def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
-    frame, label, _ = labelled_table(options)
+    if options.label is None:
+        return _compared_decisions(options)
+    frame, label, unlabelled = labelled_table(options)
+    frame = with_decisions(frame, *(n for n in (options.first, options.second) if not Path(n).is_dir()))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
@@ -91,11 +97,41 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),
         *(
+            f"{named}: {said}"
+            for named, model in zip((options.first, options.second), models, strict=True)
+            if model is None
+            for said in left_out_words(
+                options, label, named, classes, unlabelled, " by fairbound audit without --label"
+            )
+        ),
+        *(
             f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
             "little about new rows."
             for name in dict.fromkeys(own)
         ),
     ]
+    return found
+
+
+def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
+    """What `fairbound.compare` finds of two columns of decisions or scores without outcomes."""
+    frame = with_decisions(read_table(options.data, **options.file_format), options.first, options.second)
+    both = [one_column(named, frame.columns, "A or B") for named in (options.first, options.second)]
+    groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
+    with in_file(options.data):
+        found = compare(
+            frame[both[0]],
+            frame[both[1]],
+            None,
+            groups,
+            bounds_for(options),
+            positive=options.positive,
+            threshold=options.threshold,
+            confidence=options.confidence,
+            sample_weight=weights_of(frame, options.weights, options.data),
+            names=(both[0], both[1]),
+        )
+    found["warnings"] += said_of_rows(frame, both[0], remedy=KEEP_ONE)
     return found
 
 

@@ -66,6 +66,14 @@ class AuditOptions(WritesFolder, JudgeOptions):
     """
 
     out: Out
+    label: Annotated[
+        str | None,
+        option(
+            "--label",
+            help="Column of true outcomes. Left out, the decisions of --score are judged alone, by bounds on the shares "
+            "selected.",
+        ),
+    ] = None  # type: ignore[assignment]
     qid: Qid = None
     score: Score = None
     model: SavedModel = None
@@ -87,6 +95,12 @@ class AuditOptions(WritesFolder, JudgeOptions):
 
     def __post_init__(self) -> None:
         _check_source(self.score, self.model, self.threshold)
+        for option_given, value in (("--model", self.model), ("--qid", self.qid), ("--chunk-rows", self.chunk_rows)):
+            if self.label is None and value is not None:
+                raise OptionError(
+                    f"name the column of true outcomes with --label, which {option_given} needs; a column of decisions (--score) "
+                    "can be judged without."
+                )
         if self.weights is not None and self.chunk_rows is not None:
             raise OptionError(
                 "rows that are read in parts are counted, without weights; leave --weights or --chunk-rows out."
@@ -131,7 +145,13 @@ class MonitorOptions(ReadOptions):
     data: Annotated[
         str | None, option("--data", help="A CSV or Parquet file of new decisions whose outcome is known.")
     ] = None
-    label: Annotated[str | None, option("--label", help="Column of true outcomes.")] = None
+    label: Annotated[
+        str | None,
+        option(
+            "--label",
+            help="Column of true outcomes. Left out, decisions alone are watched, by bounds on the shares selected.",
+        ),
+    ] = None
     group: Group = None
     score: Score = None
     model: SavedModel = None
@@ -176,8 +196,12 @@ class CompareOptions(WritesFolder, JudgeOptions):
     """
 
     run: ClassVar[str] = "compare:run_compare"
-    first: Annotated[str, argument("Folder of a saved model, or a column of scores or decisions.")]
+    first: Annotated[str, argument("Folder of a saved model, a column of scores or decisions, or 'score>600'.")]
     second: Annotated[str, argument("The other one.")]
+    label: Annotated[
+        str | None,
+        option("--label", help="Column of true outcomes. Left out, whom two columns of decisions select is compared."),
+    ] = None  # type: ignore[assignment]
     threshold: Threshold = None
     confidence: Annotated[
         float, option("--confidence", help="Confidence of each interval by itself, between 0.5 and 1.")
@@ -185,6 +209,8 @@ class CompareOptions(WritesFolder, JudgeOptions):
     out: OutIfAny = None
 
     def __post_init__(self) -> None:
+        if self.label is None and (Path(self.first).is_dir() or Path(self.second).is_dir()):
+            raise OptionError("name the column of true outcomes with --label, which a saved model needs.")
         if self.threshold is not None and Path(self.first).is_dir() and Path(self.second).is_dir():
             raise OptionError("--threshold is of columns of scores; saved models decide by themselves.")
 

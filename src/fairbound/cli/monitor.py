@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
-from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column
+from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column, with_decisions
+from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.judging_options import MonitorOptions
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
@@ -40,6 +43,7 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if monitor is not None:
         _check_same(options, monitor)
     folder = None if options.model is None else load_folder(options.model)
+    options = _of_decisions(options, monitor)
     said: list[str] = []
     if options.data is not None:
         before = {} if monitor is None else monitor.groups
@@ -55,6 +59,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if options.data is not None:
         said += other_columns(folder, str(options.label), options.weights)
     found = monitor.look(title=f"Monitor: {options.state.name}")
+    if len(monitor.classes) == 2 and monitor.columns.get("label") == monitor.columns.get("score", 0):
+        forget_outcomes(found)
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)
     write_audit(found, options.state)
@@ -62,6 +68,23 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     outcome = audit_outcome(found, options.state, None, None, alarms, {"state": STATE})
     outcome.summary["alarms"] = monitor.alarms
     return outcome
+
+
+def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:
+    """The options with the decisions in place of labels, where no label is named and the state has none.
+
+    Raises: OptionError for bounds that need outcomes, and for a threshold beside decisions.
+    """
+    if options.label is not None or options.score is None or options.data is None:
+        return options
+    if monitor is not None and monitor.columns.get("label") != options.score:
+        return options
+    check_decisions_alone(monitor.bounds if monitor is not None else stated_bounds(options.constraint, options.cross))
+    if options.threshold is not None:
+        raise OptionError(
+            f"without --label, say what counts as positive in place of --threshold: --score '{options.score}>{options.threshold:g}'."
+        )
+    return replace(options, label=options.score)
 
 
 def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
@@ -85,11 +108,16 @@ def _added(
     for file in [] if monitor is None else monitor.files:
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
-    frame = read_table(data, **options.file_format)
+    frame = with_decisions(read_table(data, **options.file_format), options.score, occurs=monitor is None)
     label = one_column(options.label, frame.columns, "--label")
+    if label == options.score and frame[label].nunique() > 2:
+        raise OptionError(
+            f"the column {label!r} has more than two values; say which count as positive, as in --score '{label}>0.5'."
+        )
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
     left_out = int((~known).sum())
+    unknown = frame[~known]
     frame = frame[known] if left_out else frame
     if not len(frame):
         raise DataError(f"{data}: no row has a label in the column {label!r}, so there is nothing to count.")
@@ -122,7 +150,24 @@ def _added(
         monitor.update(frame[label], decided, groups, **more)
     monitor.columns = source
     monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
-    return monitor, left_out, said_of_rows(frame, label, remedy=KEEP_ONE)
+    said = said_of_rows(frame, label, remedy=KEEP_ONE)
+    if options.score is None or len(monitor.classes) > 2:
+        return monitor, left_out, said
+    others = unknown[options.score][unknown[options.score].notna()]
+    with contextlib.suppress(DataError):  # what cannot be read there is counted nowhere
+        of_others = _positive(_predicted(others, options.score, monitor), monitor)
+        said += tuple(decided_otherwise(of_others, _positive(decided, monitor), WATCH))
+    return monitor, left_out, said
+
+
+def _positive(decided: Any, monitor: Monitor) -> np.ndarray:
+    """(n,) bool of decisions as `_predicted` gives them."""
+    if monitor.threshold is not None:
+        return np.asarray(decided, dtype=np.float64) > monitor.threshold
+    return np.array([text == monitor.classes[1] for text in texts_of(decided)], dtype=bool)
+
+
+WATCH = " by a state begun without --label"
 
 
 @contextlib.contextmanager
@@ -200,6 +245,8 @@ def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monit
     """Raises: OptionError where groups, labels or decisions are taken from other columns, or of another model,
     than before."""
     before = sorted(monitor.attributes or ())
+    if before and not attributes:
+        raise OptionError(f"name the columns of {', '.join(before)} with --group, which this monitor compares.")
     if sorted(attributes) != before:
         raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
     if not monitor.columns:

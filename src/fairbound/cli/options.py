@@ -47,7 +47,12 @@ Confidence = Annotated[float, option("--confidence", help="Confidence of all ver
 MODEL_FOLDER = option("--model", help="Folder of a saved model, such as OUT/model of fit.")
 SavedModel = Annotated[Path | None, MODEL_FOLDER]
 Score = Annotated[
-    str | None, option("--score", help="Column of decisions (0/1), probabilities, real scores or predicted labels.")
+    str | None,
+    option(
+        "--score",
+        help="Column of decisions (0/1), probabilities, real scores or predicted labels; or what counts as positive, "
+        "'decision=approved' or 'risk<0.2'.",
+    ),
 ]
 RealScore = Annotated[str, option("--score", help="Column of probabilities or real scores.")]
 Threshold = Annotated[

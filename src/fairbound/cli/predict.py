@@ -63,6 +63,12 @@ def run_predict(options: PredictOptions) -> Outcome:
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
         text += "  (rows are counted here; the model was trained with weights)\n" * weighted
     summary["warnings"] = replace(model.encoder_.last_report, rows=len(table), unseen=dict(unseen)).strange_lines()
+    summary["notes"] = [
+        f"{name}: {count:,} of {len(table):,} rows have a value unseen or too rare in training."
+        for name, count in sorted(unseen.items())
+        if count and not any(line.startswith(f"{name}: ") for line in summary["warnings"])
+    ]
+    text += "".join(f"note: {line}\n" for line in summary["notes"])
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")
 

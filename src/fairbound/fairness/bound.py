@@ -43,6 +43,7 @@ class Bound(ABC):
     free_thresholds: whether training moves thresholds beside the model, which takes more passes a round.
     judged_from: the least that its measure and verdict need: the "counts" of (groups, label, decision), `Scored.each`;
         sums of "losses" up to its `largest`; "areas", of pairs by who has the higher score; or all "rows".
+    reads_labels: whether it looks at labels; else decisions can be judged whose outcome nobody knows.
     clustered: whether its verdict heeds `Scored.clusters`; an audit of clustered rows refuses it otherwise.
     OPTIONS: what may stand in brackets, for reading and writing alike.
     """
@@ -54,6 +55,7 @@ class Bound(ABC):
     measures: ClassVar[str] = "a difference"
     judged_from: ClassVar[Literal["counts", "losses", "areas", "rows"]] = "rows"
     free_thresholds: ClassVar[bool] = False
+    reads_labels: Any = True  # a property where it depends on the notion
     clustered: ClassVar[bool] = False
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
 

@@ -308,8 +308,20 @@ def finding(
             "groups": groups,
             "why": why if missing or verdict == "insufficient" else None,
         }
+        | (shown_by(found, name) if verdict == "violated" else {})
         | more
     )
+
+
+def shown_by(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
+    """Of a bound that is violated, the contrast that lies beyond it most surely, where another has the largest value: a
+    group of two rows may have that, and shows nothing."""
+    ends = -bounds.uppers if bounds.sense == "at least" else bounds.lowers
+    ends = np.where(np.isnan(bounds.estimates), -np.inf, ends)
+    surest = int(np.argmax(ends))
+    if not ends[surest] > ends[bounds.worst]:
+        return {}
+    return {"shown_by": {"name": name(surest), "value": plain(bounds.estimates[surest])}}
 
 
 def split_missing(bound: Any, missing: Sequence[str]) -> tuple[list[str], Finding]:

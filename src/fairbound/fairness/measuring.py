@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.notions import constraint
-from fairbound.fairness.predictions import read_numbers, read_predictions, speak_of_labels
+from fairbound.fairness.predictions import read_decisions, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
@@ -42,7 +42,7 @@ def measure(
         ("recall of class b"): the predicted labels (n,), or a score (n, k) for each of the `classes`. For predicted
         numbers ("residual_gap"): the numbers.
     y: (n,) in {0, 1}; or two labels, of which `positive` is the one that scores speak of; or the classes, or the true
-        numbers.
+        numbers. None where the bound looks at decisions alone, as demographic_parity does; scores may then be two words.
     sensitive_features, sample_weight, threshold (where a positive decision begins), classes: as in `audit`.
     qid: (n,) the query of each document, for bounds on rankings ("pairwise_parity[inter]"); y is then their relevance, a
         number >= 0, and scores are real. It takes no sample_weight, classes or positive.
@@ -66,7 +66,10 @@ def measure(
         weight = None if sample_weight is None else read_weights(sample_weight, len(rows))
         return bound.measure(replace(rows, groups=of_rows, weight=weight))
     if y is None:
-        raise DataError("measure needs the labels y.")
+        if bound.reads_labels:
+            raise DataError(f"{bound.statement!r} needs the labels y.")
+        scores, y, _ = read_decisions(scores, threshold, classes, positive)
+        positive = None
     found = None if positive is None else labels_of(y, positive)
     target = _zero_one(y) if found is None else found[0]
     s, read_as = as_logits(scores if found is None else as_decisions(scores, found[1]), threshold)

@@ -12,7 +12,9 @@ from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
-from fairbound.rows.reading import number_column, plain_array
+from fairbound.rows.labels import two_valued
+from fairbound.rows.reading import column_values, number_column, plain_array
+from fairbound.rows.scores import as_logits
 
 
 def more_than_two(scores: Any, classes: Sequence[Any] | None) -> bool:
@@ -24,6 +26,29 @@ def speak_of_labels(scores: Any, y: Any, classes: Sequence[Any] | None) -> bool:
     """Whether scores are labels, or a score for every class, rather than one score that says 1 or 0."""
     values = plain_array(y)
     return more_than_two(scores, classes) or values.dtype.kind not in "biufO" or not np.isin(values, (0, 1)).all()
+
+
+def read_decisions(
+    scores: Any, threshold: float | None = None, classes: Sequence[Any] | None = None, positive: Any = None
+) -> tuple[np.ndarray, np.ndarray, Sequence[Any] | None]:
+    """Scores, or a column of two words such as approved and denied, where nobody knows the outcomes: (n,) numbers, the
+    decisions (n,) as 0 and 1, and what these mean, if it is known.
+
+    Raises: OptionError where `positive` is named of numbers, or a threshold of words; DataError for unusable scores.
+    """
+    values = plain_array(scores)
+    if values.dtype.kind in "biufc" or not any(isinstance(v, str) for v in column_values("scores", scores)):
+        if positive is not None:
+            raise OptionError(
+                "positive= (--positive) names one of two words, and the scores are numbers; say where positive begins with threshold= "
+                "(--threshold)."
+            )
+        logits = as_logits(scores, threshold)[0]
+        return np.asarray(scores), (logits > 0).astype(np.int64), classes
+    if threshold is not None:
+        raise OptionError("threshold= (--threshold) is of scores, and these are words; leave it out.")
+    y, meant = two_valued(scores, len(values), classes, positive)
+    return y, y, meant
 
 
 def read_predictions(predictions: Any, y: Any, classes: Sequence[Any] | None = None) -> Scored:

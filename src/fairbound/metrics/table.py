@@ -163,6 +163,10 @@ def table(
     """
     named = named_metrics(metrics)
     check_confidence(confidence)
+    if y is None:
+        raise DataError(
+            "metrics need the labels y. Where nobody knows them, fb.audit(decisions, None, groups) has the shares selected."
+        )
     truth, given = column_array("y", y), column_array("scores", scores)
     n = len(truth)
     if not n:

@@ -26,13 +26,14 @@ class BothRows(Wrapper):
 
     Both have the same n and m; there are 2 m constraints and one objective, f of the inner problem's rows alone.
     `evaluate` measures the inner problem: give `solve` the other one as validation rows, so that iterates are judged on
-    both. Not for partial problems. Raises: OptionError where n or m differ.
+    both. evaluated: how many constraints it measures. Not for partial problems. Raises: OptionError where n or m differ.
     """
 
     def __init__(self, inner: Problem, other: Problem):
         super().__init__(inner)
         check_alike(inner, other, "other")
         self.other, self.m = other, 2 * inner.m
+        self.evaluated = getattr(inner, "evaluated", inner.m - inner.lifted)
         self.names = (*inner.names, *(f"{name} (validation rows)" for name in other.names))
         like = inner.start((0,))[..., :0]
         self.bounds = _one_after_another(inner.bounds, other.bounds, inner.m, like)

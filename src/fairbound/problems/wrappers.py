@@ -130,7 +130,7 @@ class Counted(Wrapper):
     def values(self, x: Tensor, batch: Any, true: bool = False) -> Evaluation:
         self.counts.values += 1
         self.counts.samples += rows_of(batch)
-        return self._seen(self.inner.values(x, batch, true))
+        return self._seen("values", x, self.inner.values(x, batch, true))
 
     def gradient(
         self, x: Tensor, batch: Any, weights: Weights | Callable[[Evaluation], Weights]
@@ -139,7 +139,7 @@ class Counted(Wrapper):
         self.counts.samples += rows_of(batch)
         evaluation, gradient = self.inner.gradient(x, batch, weights)
         if evaluation is not None:
-            self._seen(evaluation)
+            self._seen("gradient", x, evaluation)
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
@@ -151,9 +151,11 @@ class Counted(Wrapper):
         self.counts.jacobians += 1
         self.counts.samples += rows_of(batch)
         evaluation, jacobian = self.inner.jacobian(x, batch, which)
-        return self._seen(evaluation), jacobian
+        return self._seen("jacobian", x, evaluation), jacobian
 
-    def _seen(self, evaluation: Evaluation) -> Evaluation:
+    def _seen(self, verb: str, x: Tensor, evaluation: Evaluation) -> Evaluation:
+        m = self.inner.m if evaluation.subset is None else len(evaluation.subset)
+        _check_shapes(self.inner, verb, x, evaluation.f, evaluation.g, m)
         if evaluation.seen is not None:
             self.counts.unseen += int((~evaluation.seen).sum())
         return evaluation
@@ -164,6 +166,29 @@ def counted_with(problem: Problem, change: Callable[[Problem], Problem]) -> Prob
     if isinstance(problem, Counted):
         return Counted(change(problem.inner), problem.counts)
     return change(problem)
+
+
+def measured(problem: Problem, x: Tensor) -> Measured:
+    """What `evaluate` says at x (..., n). Raises: OptionError where it is no Measured, or of other shapes than x and m
+    ask for."""
+    found = problem.evaluate(x)
+    if not isinstance(found, Measured):
+        raise OptionError(
+            f"evaluate must return a fairbound.problems.problem.Measured(f, g, {{}}), not {type(found).__name__}."
+        )
+    m = getattr(problem, "evaluated", problem.m - problem.lifted)  # of `BothRows` fewer than it trains under
+    _check_shapes(problem, "evaluate", x, found.f, found.g, m)
+    return found
+
+
+def _check_shapes(problem: Problem, verb: str, x: Tensor, f: Tensor, g: Tensor, m: int) -> None:
+    """Raises: OptionError unless f is one number for each run of x (..., n), and g (..., m)."""
+    lead = x.shape[:-1]
+    if f.shape != lead or g.shape != (*lead, m):
+        raise OptionError(
+            f"{verb} of the problem gave f of shape {tuple(f.shape)} and g of shape {tuple(g.shape)}. At x of shape {tuple(x.shape)} with "
+            f"m = {problem.m} they must be {tuple(lead)} and {(*lead, m)}: the constraints stand on the last axis of g, also where there is one."
+        )
 
 
 def rows_of(batch: Any) -> int:

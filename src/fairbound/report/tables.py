@@ -58,6 +58,7 @@ def groups(audit: dict[str, Any]) -> dict[str, Any]:
         means = {name: _scale(members, name) for name in dict.fromkeys(m for g in members for m in g.get("means", {}))}
         more = {"missing": missing.get(attribute, 0), "rates": own, "labels": labels, "means": means}
         own_label = audit["data"].get("classes") and attribute not in audit["data"]["sensitive"]
+        more["positives"] = any(g["positives"] is not None for g in members)
         more["of"] = "classes" if own_label else "groups"
         more["mean_labels"] = [words.label(name) for name in means]
         tables.append({"attribute": attribute, "groups": members, **more})

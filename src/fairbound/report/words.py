@@ -196,7 +196,10 @@ def attained(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
         return ""
     of = {g["attribute"] for g in audit["groups"] if worst.startswith(f"{g['group']} - ")}
     named = f" ({of.pop()})" if len(of) == 1 and len(audit["data"]["sensitive"]) > 1 else ""
-    return f" The value is that of {worst}{named}."
+    text = f" The value is that of {worst}{named}."
+    if shown := constraint.get("shown_by"):
+        text += f" The comparison that lies beyond the bound most surely is {shown['name']}, measured as {number(shown['value'])}."
+    return text
 
 
 def rule(constraints: Sequence[dict[str, Any]]) -> str:

@@ -27,7 +27,10 @@ FEWEST = 10
 MANY_VALUES = 100
 MANY_NUMBERS = 20
 """More groups than this, each a number, are taken for a quantity."""
-READS_MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "?", "."})
+READS_MISSING = frozenset({
+    "", "nan", "none", "null", "na", "n/a", "<na>", "nat", "?", ".", "unknown", "notknown", "missing", "notstated",
+    "notavailable", "notprovided", "notspecified", "notreported",
+})  # fmt: skip
 """Names of groups that may stand for a missing value."""
 SAYS_NOTHING = frozenset({"true", "false", "yes", "no", "y", "n"})
 """Labels of which two say nothing without their attribute, as numbers do."""

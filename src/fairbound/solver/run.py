@@ -21,7 +21,7 @@ from fairbound.base.records import Clock, Counts, Recorder
 from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State, described
 from fairbound.problems.problem import Draws, Measured, Problem
-from fairbound.problems.wrappers import Counted
+from fairbound.problems.wrappers import Counted, measured
 from fairbound.solver import checkpoint as store
 from fairbound.solver.best import LATEST, Best
 from fairbound.solver.budget import Budget
@@ -115,7 +115,8 @@ class Run:
     def __init__(self, problem: Problem, settings: Settings, x0: Tensor | None, records: str | Path | None):
         self.settings, self.problem = settings, Counted(problem)
         self.draws = Draws(self.problem, settings.seeds, settings.batch_size, settings.sampling)
-        x = problem.start(settings.seeds) if x0 is None else _first(x0, problem.n, len(settings.seeds))
+        given = ("the problem's start", problem.start(settings.seeds)) if x0 is None else ("x0", x0)
+        x = _first(*given, problem.n, len(settings.seeds))
         self.state: State = settings.method.init(self.problem, x, self.draws)
         if settings.average and self.state.outer is not None:
             raise OptionError(
@@ -327,11 +328,11 @@ def _numbers(measured: Measured) -> dict[str, Any]:
     return {"f": measured.f, "g": measured.g, **measured.extra}
 
 
-def _first(x0: Tensor, n: int, runs: int) -> Tensor:
-    """A copy of x0 for one run (n,) or a stack (R, n)."""
+def _first(what: str, x0: Tensor, n: int, runs: int) -> Tensor:
+    """A copy of x0, said to be `what`, for one run (n,) or a stack (R, n)."""
     shape = (n,) if runs == 1 else (runs, n)
     if x0.shape[-1:] != (n,) or x0.dim() > len(shape) or (x0.dim() == 2 and x0.shape != shape):
-        raise OptionError(f"x0 must have shape {shape}, got {tuple(x0.shape)}.")
+        raise OptionError(f"{what} must have shape {shape}, got {tuple(x0.shape)}.")
     return x0.detach().expand(shape).clone()
 
 
@@ -357,8 +358,8 @@ def _judged(
     problem: Problem, validation: Problem | None, x: Tensor
 ) -> tuple[Tensor, Tensor, Measured, Measured | None]:
     """Objective and violation (...,) by which x (..., n) is chosen, of the training and of the validation rows."""
-    train = problem.evaluate(x)
+    train = measured(problem, x)
     if validation is None:
         return train.f, train.violation, train, None
-    held = validation.evaluate(x)
+    held = measured(validation, x)
     return held.f, torch.maximum(train.violation, held.violation), train, held

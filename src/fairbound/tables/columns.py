@@ -313,7 +313,8 @@ def _from_array(table: Any) -> list[Column]:
         return _from_rows(table)
     elif series_of(table) is not None:
         raise DataError(
-            f"expected a table with rows and columns, got a {library_type(table)}. Make it a frame: series.to_frame()."
+            f"expected a table with rows and columns, got a {library_type(table)}. Make it a frame: "
+            "series.to_frame() of a column, table.iloc[[i]] of a row."
         )
     elif isinstance(table, np.ndarray) or hasattr(table, "__array__"):
         array = unmasked(table)

@@ -332,7 +332,7 @@ def test_probabilities_decided_at_0_are_warned_of(scores, threshold, rows):
         ({"scores": [np.nan, 0, 1, 2]}, "score"),
         ({"scores": [0.0, 1.0, 2.0]}, "rows|length|3"),
         ({"y": [0, 1, 2, 1]}, "0|1"),
-        ({"y": None}, "labels"),
+        ({"y": 1}, "labels"),
         ({"sensitive_features": ["a", "b", "a"]}, "3 rows"),
         ({"sensitive_features": [None] * 4}, "no known value"),
         ({"confidence": 0.4}, "confidence"),

@@ -208,15 +208,16 @@ def test_labels_in_words_are_decisions():
         ({"confidence": 0.3}, OptionError, "confidence"),
         ({"sensitive_features": None}, DataError, "pass sensitive_features"),
         ({"y": np.full(300, 2)}, DataError, "one class"),
-        ({"y": None}, DataError, "needs the labels"),
+        ({"y": None, "constraint": "equal_opportunity <= 0.1"}, OptionError, "needs the outcomes"),
         ({"sample_weight": np.full(300, -1.0)}, DataError, "weight"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, error, message):
     first, second, y, groups = made(300)
-    given = {"first": first, "second": second, "y": y, "sensitive_features": groups} | change
+    given = {"first": first, "second": second, "y": y, "sensitive_features": groups}
+    given |= {"constraint": "demographic_parity <= 0.05"} | change
     with pytest.raises(error, match=message):
-        fb.compare(**given, constraint="demographic_parity <= 0.05", draws=100)
+        fb.compare(**given, draws=100)
 
 
 def test_a_model_beside_itself_has_no_interval_that_claims_certainty():

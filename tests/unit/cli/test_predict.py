@@ -77,6 +77,19 @@ def test_what_is_wrong_is_said(rows, capsys):
     assert "'id'" in capsys.readouterr().err and not (folder / "said.csv").exists()
 
 
+def test_a_few_values_that_training_lacked_are_counted(rows, capsys):
+    folder, frame = rows
+    model = fb.FairClassifier("demographic_parity <= 0.5").fit(
+        frame[["x", "city"]], frame.y, sensitive_features=frame[["sex"]]
+    )
+    frame.assign(city=np.where(np.arange(300) < 7, "elsewhere", frame.city)).to_csv(folder / "new.csv", index=False)
+    written(folder, model, "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert (
+        said["notes"] == ["city: 7 of 300 rows have a value unseen or too rare in training."] and not said["warnings"]
+    )
+
+
 def test_a_column_written_in_another_way_is_said_by_predict_in_its_one_reading_and_by_audit(rows, capsys, monkeypatch):
     folder, frame = rows
     model = fb.FairClassifier("demographic_parity <= 0.5").fit(

@@ -68,6 +68,12 @@ def test_names_with_blanks_at_their_ends_stand_in_quotation_marks():
     assert doubtful_groups({"sex": ["F", "M", "non binary"]}) == []
 
 
+@pytest.mark.parametrize("name", ["unknown", "Not Stated", "missing"])
+def test_words_for_not_known_are_asked_about(name):
+    (said,) = doubtful_groups({"race": ["a", "b", name]})
+    assert said.startswith(f"race: {name!r} is counted as a group of people")
+
+
 def test_letters_stored_in_two_ways_are_told():
     said = doubtful_groups({"name": ("Zo\u00e9", "Zoe\u0301", "Ann")})
     assert len(said) == 1 and r"'Zo\xe9' and 'Zoe\u0301' differ only in how their letters are stored" in said[0]

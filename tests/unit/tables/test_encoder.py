@@ -683,3 +683,11 @@ def test_columns_without_names_take_those_that_are_given():
     assert sparse.get_feature_names_out(["a", "b", "c"]).tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="outputs a scipy sparse matrix"):
         sparse.set_output(transform="pandas").transform(sp.csr_array(np.eye(3)))
+
+
+def test_one_row_taken_as_a_series_is_told_how_to_stay_a_row():
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "x"]})
+    encoder = TableEncoder().fit(table)
+    with pytest.raises(DataError, match=r"table\.iloc\[\[i\]\] of a row"):
+        encoder.transform(table.iloc[1])
+    assert encoder.transform(table.iloc[[1]]).shape[0] == 1

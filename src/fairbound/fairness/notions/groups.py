@@ -235,6 +235,11 @@ class DecisionBound(GroupBound):
     rates: ClassVar[tuple[Rate, ...]]
 
     @property
+    def reads_labels(self) -> bool:
+        """Whether one of the rates counts rows of the two labels differently."""
+        return any(r.successes[0] != r.successes[1] or r.failures[0] != r.failures[1] for r in self.rates)
+
+    @property
     def tails(self) -> tuple[str, ...]:
         return tuple(CONDITION[r.condition] if r.is_mean else "" for r in self.rates)
 

@@ -1,0 +1,201 @@
+"""`fairbound audit` without --label judges whom the decisions select; and files whose outcomes are known by the decision
+alone are warned of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.report import schema
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
+
+
+@pytest.fixture
+def lent(tmp_path):
+    """A file of a lender: who was turned down has no outcome."""
+    rng = np.random.default_rng(2)
+    n = 2000
+    sex = rng.choice(["F", "M"], n)
+    p = rng.random(n).round(4)
+    said = np.where(p > np.where(sex == "F", 0.6, 0.4), "approved", "denied")
+    paid = rng.choice(["no", "yes"], n).astype(object)
+    paid[said == "denied"] = None
+    table = pd.DataFrame({"sex": sex, "p": p, "said": said, "paid": paid, "w": rng.uniform(1, 2, n)})
+    table.to_csv(tmp_path / "lent.csv", index=False)
+    return tmp_path / "lent.csv", table
+
+
+def test_decisions_in_words_are_judged_without_outcomes(run, lent, tmp_path):
+    path, table = lent
+    args = (
+        "audit",
+        "--data",
+        path,
+        "--score",
+        "said",
+        "--positive",
+        "approved",
+        "--group",
+        "sex",
+        "--out",
+        tmp_path / "o",
+    )
+    code, out, err = run(*args, "--constraint", "demographic_parity <= 0.05", "--weights", "w")
+    assert code == 1, err
+    found = json.loads((tmp_path / "o" / "audit.json").read_text())
+    schema.validate(found)
+    rates = table.assign(one=table.said == "approved").groupby("sex").apply(lambda g: np.average(g.one, weights=g.w))
+    assert found["constraints"][0]["value"] == pytest.approx(abs(rates["F"] - rates["M"]), abs=1e-9)
+    assert (
+        found["data"]["label"] == "said" and found["data"]["positive"] == "approved" and found["data"]["rows"] == 2000
+    )
+    assert "Accuracy" not in out and "Positive is said = approved" in out
+    assert (tmp_path / "o" / "impact.csv").exists() and (tmp_path / "o" / "model_card.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--constraint", "equal_opportunity <= 0.05"), "needs the outcomes of the rows (y; --label)"),
+        (("--constraint", "demographic_parity <= 0.05", "--chunk-rows", 50), "with --label, which --chunk-rows needs"),
+        (("--constraint", "demographic_parity <= 0.05", "--qid", "w"), "with --label, which --qid needs"),
+    ],
+)
+def test_what_needs_outcomes_asks_for_the_label(run, lent, tmp_path, more, said):
+    code, _, err = run("audit", "--data", lent[0], "--score", "said", "--group", "sex", "--out", tmp_path / "o", *more)
+    assert code == 2 and said in err and not (tmp_path / "o" / "audit.json").exists()
+
+
+SELECTIVE = "Who has an outcome depends on the decision: 0 % of the"
+
+
+def test_outcomes_that_only_the_accepted_have_are_warned_of(run, lent, tmp_path):
+    path, table = lent
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--constraint", "equal_opportunity <= 0.2")
+    table["half"] = np.where(table.said == "approved", 0.9, 0.1)
+    table.to_csv(path, index=False)
+    _, out, _ = run("audit", *args, "--score", "half", "--drop-missing-labels", "--out", tmp_path / "o")
+    assert SELECTIVE in out and "can be had by leaving --label out" in out
+    _, out, _ = run("monitor", *args, "--score", "half", "--state", tmp_path / "m")
+    assert SELECTIVE in out and "by a state begun without --label" in out
+
+
+def test_outcomes_that_are_missing_by_chance_are_not(run, lent, tmp_path):
+    path, table = lent
+    rng = np.random.default_rng(0)
+    table["paid"] = np.where(rng.random(2000) < 0.3, None, rng.choice(["no", "yes"], 2000))
+    table.to_csv(path, index=False)
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--constraint", "equal_opportunity <= 0.2")
+    _, out, _ = run("audit", *args, "--score", "p", "--drop-missing-labels", "--out", tmp_path / "o")
+    assert "Who has an outcome" not in out
+    _, out, _ = run("monitor", *args, "--score", "p", "--state", tmp_path / "m")
+    assert "Who has an outcome" not in out
+
+
+@pytest.mark.parametrize(
+    ("stated", "holds"),
+    [
+        ("said=approved", lambda t: t.said == "approved"),
+        ("p>0.5", lambda t: t.p > 0.5),
+        ("p<=0.25", lambda t: t.p <= 0.25),
+    ],
+)
+def test_what_counts_as_positive_is_said_of_a_column(run, lent, tmp_path, stated, holds):
+    path, table = lent
+    args = ("--data", path, "--group", "sex", "--constraint", "demographic_parity <= 0.05", "--out", tmp_path / "o")
+    run("audit", *args, "--score", stated)
+    found = json.loads((tmp_path / "o" / "audit.json").read_text())
+    by_sex = holds(table).groupby(table.sex).mean()
+    assert found["constraints"][0]["value"] == pytest.approx(abs(by_sex["F"] - by_sex["M"]))
+    table["paid"] = np.random.default_rng(3).choice(["no", "yes"], len(table))
+    table.to_csv(path, index=False)
+    _, out, err = run("audit", *args, "--score", stated, "--label", "paid", "--json")
+    assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(holds(table).mean()), err
+    _, out, err = run("monitor", *args[:-2], "--score", stated, "--label", "paid", "--state", tmp_path / "m", "--json")
+    assert out, err
+    assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(holds(table).mean())
+
+
+def test_two_vendors_are_compared_each_by_its_own_threshold(run, lent):
+    path, table = lent
+    table["paid"], table["points"] = "no", 600 + 100 * (table.p - 0.5)
+    table.loc[::2, "paid"] = "yes"
+    table.to_csv(path, index=False)
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--json")
+    _, out, err = run("compare", "points>600", "p>0.6", *args)
+    found = json.loads(out)
+    assert found["names"] == ["points>600", "p>0.6"], err
+    assert found["changed"] == int(((table.p > 0.5) != (table.p > 0.6)).sum())
+    _, out, err = run("compare", "points>600", "p>0.6", "--data", path, "--group", "sex", "--json")
+    assert all(d["name"].startswith("selection_rate") for d in json.loads(out)["differences"]), err
+    code, _, err = run("compare", path.parent, "p>0.6", "--data", path)
+    assert code == 2 and "with --label, which a saved model needs" in err
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("said=approve", "no cell of the column 'said' is 'approve'; there are 'approved', 'denied'."),
+        ("p>high", "a number must follow '>', as in p>0.5."),
+        ("q=1", "there is no column 'q=1'"),
+    ],
+)
+def test_what_is_stated_wrongly_is_told(run, lent, tmp_path, stated, said):
+    code, _, err = run("audit", "--data", lent[0], "--group", "sex", "--score", stated, "--out", tmp_path / "o")
+    assert code == 2 and said in err
+
+
+def test_words_that_are_no_labels_are_told_how_to_be_decisions(run, lent, tmp_path):
+    args = ("--data", lent[0], "--label", "paid", "--drop-missing-labels", "--group", "sex", "--out", tmp_path / "o")
+    lent[1].assign(paid=["no", "yes"] * 1000).to_csv(lent[0], index=False)
+    code, _, err = run("audit", *args, "--score", "said")
+    assert code == 2 and "name the one that is positive, as in 'said=" in err
+
+
+def test_compared_bounds_that_have_nothing_to_cross_are_said(run, lent):
+    lent[1].assign(paid=["no", "yes"] * 1000).to_csv(lent[0], index=False)
+    bound = ("--constraint", "demographic_parity[crossed] <= 0.1")
+    _, out, _ = run("compare", "p>0.4", "p>0.6", "--data", lent[0], "--label", "paid", "--group", "sex", *bound)
+    assert "has nothing to cross: sex is the only sensitive attribute" in out
+
+
+def test_decisions_are_watched_without_outcomes(run, lent, tmp_path):
+    path, table = lent
+    args = ("--state", tmp_path / "m", "--group", "sex", "--score", "said", "--positive", "approved")
+    code, out, err = run("monitor", "--data", path, *args, "--constraint", "demographic_parity <= 0.05")
+    assert code == 1 and "Accuracy" not in out and "Positive is" in out, err
+    found = json.loads((tmp_path / "m" / "audit.json").read_text())
+    schema.validate(found)
+    assert found["metrics"] == {"selection_rate": pytest.approx((table.said == "approved").mean())}
+    table.head(700).to_csv(tmp_path / "next.csv", index=False)
+    _, out, err = run("monitor", "--data", tmp_path / "next.csv", *args, "--json")
+    assert json.loads(out)["rows"] == 2700, err
+    _, out, _ = run("monitor", "--state", tmp_path / "m")
+    assert "Accuracy" not in out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--score", "said", "--constraint", "equal_opportunity <= 0.1"), "needs the outcomes of the rows"),
+        (("--score", "p", "--constraint", "demographic_parity <= 0.1"), "as in --score 'p>0.5'"),
+        (("--score", "p", "--threshold", 0.4, "--constraint", "demographic_parity <= 0.1"), "--score 'p>0.4'"),
+    ],
+)
+def test_a_monitor_without_outcomes_says_what_it_needs(run, lent, tmp_path, more, said):
+    code, _, err = run("monitor", "--data", lent[0], "--state", tmp_path / "m", "--group", "sex", *more)
+    assert code == 2 and said in err and not (tmp_path / "m" / "monitor.json").exists()
+
+
+def test_a_later_file_without_the_groups_is_told_to_name_them(run, lent, tmp_path):
+    path, table = lent
+    args = ("--label", "said", "--score", "said", "--positive", "approved", "--state", tmp_path / "m")
+    run("monitor", "--data", path, *args, "--group", "sex", "--constraint", "demographic_parity <= 0.2")
+    table.head(900).to_csv(tmp_path / "next.csv", index=False)
+    code, _, err = run("monitor", "--data", tmp_path / "next.csv", *args)
+    assert code == 2 and "name the columns of sex with --group, which this monitor compares." in err
