@@ -56,8 +56,8 @@ MOST_CELLS = 1 << 24
 
 
 def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
-    """x (n,), or where it meets the bounds of a FairProblem a point that meets them too and decides fewer rows wrongly;
-    where it misses them a point that misses them less, or not.
+    """x (n,), or a better point: where x meets the bounds of a FairProblem, one that meets them too and decides fewer
+    rows wrongly; where it misses them, one that misses them less, or by nothing.
 
     problem: its objective is an `Accuracy`. x is returned where it has no `OnePass`.
     """
