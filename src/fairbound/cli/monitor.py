@@ -34,6 +34,7 @@ from fairbound.tables import read_table
 
 STATE = "monitor.json"
 CONFIDENCE = 0.95
+WATCH = " by a state begun without --label"
 
 
 def run_monitor(options: MonitorOptions) -> Outcome:
@@ -165,9 +166,6 @@ def _positive(decided: Any, monitor: Monitor) -> np.ndarray:
     if monitor.threshold is not None:
         return np.asarray(decided, dtype=np.float64) > monitor.threshold
     return np.array([text == monitor.classes[1] for text in texts_of(decided)], dtype=bool)
-
-
-WATCH = " by a state begun without --label"
 
 
 @contextlib.contextmanager

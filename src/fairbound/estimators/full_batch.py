@@ -31,7 +31,7 @@ from torch import Tensor
 from fairbound.base.records import Counts
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.choosing import Refined
-from fairbound.estimators.trained import largest_share, no_better_than_constant
+from fairbound.estimators.trained import constant_on
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.lower_error import lower_error
@@ -177,8 +177,8 @@ def train_full_batch(
         solution = run(replace(solution, x=torch.zeros_like(solution.x)), under(first, 0.0), begin)
     tried = None if refined == "no" or not solution.feasible or separated else MIDDLE
     seen = [] if tried is None else [_quality(first, solution.x)]
-    if seen and refined == "auto" and first.total_rows < ROWS_EACH * first.n and not _constant(first, seen[0]):
-        tried = None
+    few = refined == "auto" and first.total_rows < ROWS_EACH * first.n
+    tried = None if few and seen and not constant_on(first, seen[0].accuracy) else tried
     refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and solution.stopped != "interrupted":
         after = run(solution, under(first, tried), quick)
@@ -227,7 +227,7 @@ def _despite_the_area(
     quality: of `kept`. alone: whether the rows of `problem` are all that the bounds are to be met on.
     """
     solution, share = kept
-    constant = _constant(problem, quality)
+    constant = constant_on(problem, quality.accuracy)
     bought = []
     for after, tried, now in refused:
         gain, error = gained(problem, solution.x, after.x)
@@ -270,11 +270,6 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
     """At x (n,) of a problem whose objective is an `Accuracy`."""
     found = problem.evaluate(x).extra
     return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
-
-
-def _constant(problem: FairProblem, quality: _Quality) -> bool:
-    """Whether a model of this quality is no better than a constant on the problem's rows."""
-    return no_better_than_constant(quality.accuracy, largest_share(problem), problem.total_rows)
 
 
 def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float]:

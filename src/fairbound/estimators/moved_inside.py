@@ -18,10 +18,10 @@ from fairbound.estimators.full_batch import SURE, area, beyond_chance, gained, j
 from fairbound.estimators.trained import (
     MOST,
     Trained,
+    constant_on,
     hardly_better_than_constant,
     largest_share,
     meeting,
-    no_better_than_constant,
 )
 from fairbound.estimators.weight_decay import Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
@@ -84,5 +84,5 @@ def _surely_better(trained: Trained, x: Tensor) -> bool:
     if gain > beyond_chance(problem) * error:
         return True
     accuracy = trained.accuracy()
-    constant = accuracy is not None and no_better_than_constant(accuracy, largest_share(problem), problem.total_rows)
+    constant = accuracy is not None and constant_on(problem, accuracy)
     return constant and gain > SURE * error and ranks_surely(problem, area(problem, x))

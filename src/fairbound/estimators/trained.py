@@ -105,6 +105,11 @@ def largest_share(problem: FairProblem) -> float:
     return float((weight / weight.sum()).max())
 
 
+def constant_on(problem: FairProblem, accuracy: float) -> bool:
+    """`no_better_than_constant` on the rows of a problem."""
+    return no_better_than_constant(accuracy, largest_share(problem), problem.total_rows)
+
+
 def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trained:
     """The one of two that meets every bound; where both do, that of higher accuracy, or of lower loss where accuracy is
     not asked for; where neither does, that of the smaller excess. note: what is said where it is the second."""

@@ -33,9 +33,9 @@ from fairbound.estimators.trained import (
     MOST,
     Trained,
     better,
+    constant_on,
     hardly_better_than_constant,
     largest_share,
-    no_better_than_constant,
 )
 from fairbound.estimators.weight_decay import decay_of
 from fairbound.estimators.whole_network import stopped_early, trained_further
@@ -226,8 +226,7 @@ def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
     accuracy = trained.accuracy() if problem.m and refined != "no" else None
     if accuracy is None:
         return False
-    largest = largest_share(problem)
-    return largest < MOST and no_better_than_constant(accuracy, largest, problem.total_rows)
+    return largest_share(problem) < MOST and constant_on(problem, accuracy)
 
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:

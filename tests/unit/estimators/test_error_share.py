@@ -11,7 +11,7 @@ import torch
 
 from fairbound import FairClassifier, FairProblem, FullBatchALM
 from fairbound.base.records import Counts
-from fairbound.estimators import full_batch
+from fairbound.estimators import full_batch, trained
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import Solution
@@ -69,7 +69,7 @@ def share_of(
 
     monkeypatch.setattr(full_batch, "gained", gained)
     monkeypatch.setattr(full_batch, "beyond_chance", lambda on: full_batch.SURE)
-    monkeypatch.setattr(full_batch, "largest_share", lambda on: common)
+    monkeypatch.setattr(trained, "largest_share", lambda on: common)
     monkeypatch.setattr(full_batch, "ranks_surely", lambda on, area: area >= 0.6)
     monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
     monkeypatch.setattr(full_batch, "area", lambda on, x: float(x[0]))
