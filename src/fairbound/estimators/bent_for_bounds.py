@@ -40,6 +40,10 @@ BENT = (
 )
 
 
+ROWS = 10_000
+"""Rows at most whose regression tells what a model without bounds would decide right."""
+
+
 def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     """Whether bounds cost a fitted classifier much, though no label is so common that this had to be expected, and its
     user leaves open how it bends."""
@@ -58,8 +62,10 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     gain = facts["accuracy"] - largest
     if seen is None or large or largest >= MOST or gain >= LEFT * (1 - largest):  # whatever is possible without bounds
         return False
-    _, scores = regression(np.asarray(estimator.encode(X)[0])[seen], rows.codes[seen])
-    unbound = np.mean((scores > 0) == rows.codes[seen])
+    part = seen[:: -(-len(seen) // ROWS)]
+    features = np.asarray(estimator.encode(X)[0])[part].astype(np.float32, copy=False)
+    _, scores = regression(features, rows.codes[part])
+    unbound = np.mean((scores > 0) == rows.codes[part])
     return bool(gain < LEFT * (unbound - largest))
 
 

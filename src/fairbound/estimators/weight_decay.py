@@ -33,7 +33,7 @@ from fairbound.models.mlp import MLP, is_linear
 from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
-from fairbound.tables.logistic import fitted, probabilities, ridged, second, total
+from fairbound.tables.logistic import fitted, probabilities, ridged, second, times, total
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""
@@ -107,11 +107,11 @@ def auto_decay(problem: FairProblem) -> float:
     taken = _taken(rows, model.features, MOST_WORK / model.outputs)
     if not len(taken) or problem.shards.count > 1 or isinstance(features, SparseRows):
         return USUAL / rows
-    dense = features[taken].cpu().double().numpy()
+    dense = features[taken].cpu().float().numpy()
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         dense = np.linalg.qr(dense.T)[1].T
     weights = dense.shape[1]
-    A = np.column_stack([dense, np.ones(len(taken))]) if model.bias else dense
+    A = np.column_stack([dense, np.ones(len(taken), dense.dtype)]) if model.bias else dense
     del dense
     mass = problem.weight_of_rows().cpu().double().numpy()[taken]
     mass = mass / mass.mean()
@@ -153,10 +153,10 @@ def leave_one_out(
 ) -> tuple[float, np.ndarray]:
     """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments
     as of `fitted`, whose x it is."""
-    scores = A @ x
+    scores = times(A, x)
     p = probabilities(scores)
     Q = second(A, mass, p)
-    turned = A @ np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T
+    turned = A @ np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T.astype(A.dtype)
     h = mass * np.einsum("np,np->n", turned, turned)
     without = scores + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
     return total(without, y, mass) / mass.sum(), Q

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.logistic import fitted, probabilities
+from fairbound.tables.logistic import fitted, probabilities, times
 
 MOST = 3
 """Knots of a number that bends."""
@@ -57,17 +57,17 @@ def useful(features: np.ndarray, labels: np.ndarray, added: Iterable[np.ndarray]
 
     features: (n, d) without knots. labels: (n,) 0 or 1. added: of each number (n, k) how far it lies above each knot.
     """
-    X, scores = regression(features, labels)
+    X, scores = regression(np.asarray(features, dtype=float), labels)
     statistics = score_statistics(X, added, labels, probabilities(scores))
     return [bool(df and chdtrc(df, size) <= LEVEL / len(statistics)) for size, df in statistics]
 
 
 def regression(features: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The features (n, d) with ones behind them, and (n,) the scores of a logistic regression of the labels (n,), 0 or
-    1, on them, nearly at its end."""
-    X = np.column_stack([features, np.ones(len(features))])
+    1, on them, nearly at its end, in the precision of the features."""
+    X = np.column_stack([features, np.ones(len(features), features.dtype)])
     penalty = np.r_[np.full(features.shape[1], PENALTY), 0.0]
-    return X, X @ fitted(X, labels, np.ones(len(X)), penalty, np.zeros(X.shape[1]), settled=NEARLY)
+    return X, times(X, fitted(X, labels, np.ones(len(X)), penalty, np.zeros(X.shape[1]), settled=NEARLY))
 
 
 def score_statistics(
