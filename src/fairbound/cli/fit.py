@@ -28,6 +28,7 @@ from fairbound.cli.training import Trained, held_out, in_training, judged, param
 from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.conventions import dropped_group_words
 from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.parameter_checks import classifier_bounds
@@ -192,6 +193,5 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
     out += facts["warnings"]
     if interrupted(classifier):
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
-    if facts["dropped_groups"]:
-        out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
+    out += [said[0].upper() + said[1:] for said in dropped_group_words(facts)]
     return out + group_warnings(rows.groups, split.train)

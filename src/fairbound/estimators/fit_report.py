@@ -95,6 +95,7 @@ def fit_report(
         "nothing_learnt": nothing_learnt,
         "telling_feature": telling,
         "dropped_groups": list(problem.plan.dropped),
+        "dropped_rows": dict(zip(problem.plan.dropped, problem.plan.dropped_rows, strict=True)),
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,

@@ -25,9 +25,10 @@ SOFT = "Labels between 0 and 1 need Dual(soft_targets=True)."
 PARTS = 1 << 20  # into which a row with a soft label is divided
 
 
-def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
-    """The bounds. streaming: whether nothing is said of the groups. Raises: OptionError where there is none,
-    or one compares groups then."""
+def stated_bounds(stated: Any, streaming: bool, counted: bool) -> tuple[Bound, ...]:
+    """The bounds. streaming: whether nothing is said of the groups; counted: whether the rows of each are known. Raises:
+    OptionError where there is no bound, one compares groups of which nothing is said, or leaves out groups of few rows
+    (`fewest`) where none are counted."""
     notions = constraints(stated)
     if not notions:
         raise OptionError(
@@ -38,6 +39,12 @@ def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
         raise OptionError(
             f"{compared[0]!r} compares groups: Dual needs groups= and targets= of the training rows, or group_names= for "
             "streaming data."
+        )
+    least = [b.text for b in notions if getattr(b, "fewest", None) is not None]
+    if least and not counted:
+        raise OptionError(
+            f"{least[0]!r} counts the rows of each group: Dual needs groups= and targets= of the training rows for it. Of a "
+            "stream, leave fewest out and pass -1 for rows of small groups."
         )
     return notions
 
