@@ -108,6 +108,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         notes=[*unlabelled, *notes],
     )
     _explain_missing(found, options)
+    found["warnings"] += _left_out_in_training(classifier, found)
     return written_audit(found, options.out)
 
 
@@ -176,6 +177,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
     _explain_missing(said, options)
+    said["warnings"] += _left_out_in_training(classifier, said)
     return written_audit(said, options.out)
 
 
@@ -247,6 +249,22 @@ def _not_judged(classifier: FairClassifier, groups: Groups, bounds: list[Any]) -
     return [
         f"The model was trained under bounds on {' and '.join(missing)} too, which this audit does not judge: its verdicts are of "
         f"{' and '.join(groups.attributes)} alone. Name them all with --group."
+    ]
+
+
+def _left_out_in_training(classifier: FairClassifier | None, found: dict[str, Any]) -> list[str]:
+    """What a reader must know of groups that are judged here, and that the saved model's bounds left out in training, as
+    they had too few rows there."""
+    if classifier is None:
+        return []
+    judged = {name for c in found["constraints"] for name in c["groups"]}
+    left = classifier.fit_report_.get("dropped_groups", [])
+    both = [name for name in left if any(one == name or one.startswith((f"{name} | ", f"{name}, ")) for one in judged)]
+    if not both:
+        return []
+    return [
+        f"Too few training rows: the model's bounds left {shortlist(both, quoted=True)} out in training. Here they have enough, and "
+        "are judged."
     ]
 
 

@@ -18,12 +18,12 @@ from torch import nn
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
-from fairbound.base.names import shortlist
 from fairbound.base.threads import one_thread
 from fairbound.estimators.folder import save_folder
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
+from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.solver.budget import Budget
@@ -129,16 +129,6 @@ def missing_group_words(missing: Mapping[str, int]) -> list[str]:
     return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
 
 
-def dropped_group_words(facts: Mapping[str, Any]) -> list[str]:
-    """What is said of groups that were left out of the bounds in training. facts: a `fit_report_`."""
-    rows = facts.get("dropped_rows", {})
-    if not (names := facts["dropped_groups"]):
-        return []
-    named = shortlist([f"{name} ({rows[name]:,})" if name in rows else name for name in names], 10)
-    many = f" ({len(names):,} groups)" if len(names) > 1 else ""
-    return [f"groups left out of the bounds for want of rows{many}: {named}."]
-
-
 def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows
     whose group is not known, of a feature that tells the label, and of a bound that says less than it seems to;
@@ -148,7 +138,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     """
     said = dropped_words((facts["encoding"] or {}).get("dropped", {}))
     said += identifier_words((facts["encoding"] or {}).get("identifiers", ()))
-    said += dropped_group_words(facts)
+    said += dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
     said += [*facts["remarks"], *filter(None, [facts["telling_feature"]])]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
         warnings.warn(text, DataWarning, stacklevel=users_line())

@@ -12,6 +12,21 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.occurring import Occurring
 
 
+def enough(bound: Any, found: Compared, rows: np.ndarray) -> np.ndarray:
+    """(k,) bool: the groups `found` that have `fewest` rows, or one, behind each value (R, k); where `fewest` is stated none
+    that is alone in the group within which it is compared."""
+    has: np.ndarray = (rows >= (bound.fewest or 1)).all(0)
+    if bound.fewest is None:
+        return has
+    if bound.only is not None:
+        kept = dict(bound.only).get(found.attributes, ())
+        return np.isin(found.codes, kept) & (rows > 0).all(0)
+    if bound.within is not None:
+        beside = np.bincount(found.stratum[has], minlength=int(found.stratum.max(initial=0)) + 1)
+        has &= beside[found.stratum] > 1
+    return has
+
+
 def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
     """Of a bound that states `fewest`, what its finding says of the groups of fewer rows; {} where there are none.
 
@@ -24,7 +39,7 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
     given, groups = Groups(occurring.codes, occurring.attributes, occurring.labels), dict[str, dict[str, Any]]()
     away = np.zeros(len(occurring.counts), dtype=bool)
     for found, rows in bound.counted(occurring):
-        out = ~bound.enough(found, rows)
+        out = ~enough(bound, found, rows)
         left, whole = found.keep(out), occurring.per_group(found.attributes)
         away |= left.of_rows(given) >= 0
         for g, few in enumerate(rows[:, out].min(0).tolist()):

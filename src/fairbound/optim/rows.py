@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import coarse_groups, dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import MISSING, Groups, no_groups, warn_of_groups
@@ -60,8 +60,10 @@ def check_means(plan: Plan) -> None:
 
 
 def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> None:
-    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound. stated: the plan's
-    bounds in the units that they were stated in."""
+    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound, and of groups left
+    out. stated: the plan's bounds in the units that they were stated in."""
+    for said in dropped_words_of_groups(plan.dropped, dict(zip(plan.dropped, plan.dropped_rows, strict=True))):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
     for _, said in coarse_groups(replace(plan, notions=stated), plan.counts(rows.codes, rows.targets, rows.counts)):
         warnings.warn(said, DataWarning, stacklevel=users_line())
 

@@ -8,7 +8,7 @@ or by ratios.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -22,7 +22,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
-from fairbound.fairness.leaving_out import nothing_left
+from fairbound.fairness.leaving_out import enough, nothing_left
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_largest, check_smoothing, without_largest
 from fairbound.fairness.scored import Finding, Scored
@@ -45,6 +45,7 @@ class GroupBound(Bound):
     empty: a group without a row to measure "raise"s EmptyGroupError, or is "drop"ped from the bound and reported.
     fewest: rows that a group must have behind each of its values; a group of fewer is left out of the bound and
         reported, whatever `empty` says. A whole number from 1 on; None leaves none out.
+    only: of each set of attributes the codes of the groups that are not left out, filled in by `settled_on`.
     """
 
     bound: float
@@ -52,6 +53,7 @@ class GroupBound(Bound):
     attributes: Literal["each", "crossed", "both"] | tuple[str, ...] = "each"
     empty: Literal["raise", "drop"] = "raise"
     fewest: int | None = None
+    only: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] | None = field(default=None, repr=False, compare=False)
 
     needs = frozenset({"groups"})
     most: ClassVar[float] = 1.0
@@ -153,14 +155,14 @@ class GroupBound(Bound):
             out.append((found, rows))
         return out
 
-    def enough(self, found: Compared, rows: np.ndarray) -> np.ndarray:
-        """(k,) bool: the groups with `fewest` rows, or one, behind each value (R, k); with `fewest` none that is alone in
-        the group within which it is compared."""
-        has: np.ndarray = (rows >= (self.fewest or 1)).all(0)
-        if self.fewest is not None and self.within is not None:
-            beside = np.bincount(found.stratum[has], minlength=int(found.stratum.max(initial=0)) + 1)
-            has &= beside[found.stratum] > 1
-        return has
+    def settled_on(self, occurring: Occurring) -> Self:
+        if self.fewest is None:
+            return self
+        kept = {
+            found.attributes: tuple(found.codes[enough(self, found, rows)].tolist())
+            for found, rows in replace(self, only=None).counted(occurring)
+        }
+        return replace(self, only=tuple(kept.items()))
 
     def compared(self, occurring: Occurring, empty: str | None = None) -> list[tuple[Compared, list[str]]]:
         """The groups that can be measured, of each set of attributes, and the names of those left out.
@@ -179,7 +181,7 @@ class GroupBound(Bound):
                     f"the group with another, mark its value missing, or leave it out: {replace(self, empty='drop').text!r}."
                 )
             partly = self.fewest is None and empty == "partly"
-            has = (rows > 0).any(0) if partly else self.enough(found, rows)
+            has = (rows > 0).any(0) if partly else enough(self, found, rows)
             kept = found.keep(has)
             if not len(kept if self.compares_alone else kept.pairs("pairwise")[0]):
                 raise EmptyGroupError(nothing_left(self, occurring.attributes, found, kept))
