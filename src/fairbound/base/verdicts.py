@@ -41,9 +41,7 @@ LEFT_OUT = ("left_out", "left_out_groups", "left_out_rows", "fewest")
 def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
     """Sentences on the groups that bounds leave out for want of rows; "" where there are none."""
     findings = list(findings)
-    names = dict.fromkeys(
-        name for found in findings if "fewest" not in found for name in found.get("left_out", ())
-    )
+    names = dict.fromkeys(name for found in findings if "fewest" not in found for name in found.get("left_out", ()))
     said = [f" Left out (empty=drop), for want of rows that it needs: {', '.join(names)}."] if names else []
     said += [_of_few_rows(found) for found in findings if "fewest" in found]
     return "".join(dict.fromkeys(said))

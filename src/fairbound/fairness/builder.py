@@ -125,9 +125,7 @@ class Builder:
 
     def cells_of(self, function: Function, compared: Compared, conditions: tuple[int | None, ...]) -> CellColumn:
         """The column of the groups compared; where the bound states `fewest`, the groups left out have no cell."""
-        return self.cells(
-            function, compared.attributes, conditions, compared.all_names, without=self._apart(compared)
-        )
+        return self.cells(function, compared.attributes, conditions, compared.all_names, without=self._apart(compared))
 
     def _apart(self, compared: Compared) -> tuple[int, ...]:
         """Codes of groups whose rows take no part in the bound, not even among all rows."""

@@ -11,7 +11,6 @@ from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import Plan
 
-
 MOST_FEWEST = 10_000
 """The largest number of rows that `without_few_rows` tries."""
 

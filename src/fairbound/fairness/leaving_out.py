@@ -15,12 +15,12 @@ from fairbound.rows.occurring import Occurring
 def enough(bound: Any, found: Compared, rows: np.ndarray) -> np.ndarray:
     """(k,) bool: the groups `found` that have `fewest` rows, or one, behind each value (R, k); where `fewest` is stated none
     that is alone in the group within which it is compared."""
-    has: np.ndarray = (rows >= (bound.fewest or 1)).all(0)
+    has = np.asarray((rows >= (bound.fewest or 1)).all(0))
     if bound.fewest is None:
         return has
     if bound.only is not None:
         kept = dict(bound.only).get(found.attributes, ())
-        return np.isin(found.codes, kept) & (rows > 0).all(0)
+        return np.asarray(np.isin(found.codes, kept) & (rows > 0).all(0))
     if bound.within is not None:
         beside = np.bincount(found.stratum[has], minlength=int(found.stratum.max(initial=0)) + 1)
         has &= beside[found.stratum] > 1

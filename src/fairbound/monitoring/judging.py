@@ -285,7 +285,7 @@ def check_watched(bound: Any, threshold: float | None) -> None:
     """Raises: OptionError for a bound that cannot be judged from sums over rows or pairs, saying why. threshold: of
     scores, None for decisions."""
     if bound.judged_from == "areas":
-        if bound.fewest is not None and bound.with_everyone:
+        if bound.fewest is not None and (bound.with_everyone or bound.kind in ("bpsn", "bnsp")):
             raise OptionError(
                 f"{bound.text!r} compares groups with everyone, and a monitor pairs rows of everyone as they come, before it is known "
                 "which groups have few; leave fewest out, or compare groups pairwise."

@@ -241,7 +241,11 @@ def summary(audit: dict[str, Any]) -> str:
     """What stands under the verdict: how many constraints hold, what the verdict means,
     and whether the model is constant."""
     constant = audit["metrics"].get("selection_rate") in (0.0, 1.0)
-    return _what_holds(audit) + (" The model gives all of these rows the same decision." if constant else "") + _silent(audit)
+    return (
+        _what_holds(audit)
+        + (" The model gives all of these rows the same decision." if constant else "")
+        + _silent(audit)
+    )
 
 
 def _silent(audit: dict[str, Any]) -> str:

@@ -149,7 +149,9 @@ def moments_of(
     bound: str | AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
 ) -> Moments:
     """The moments of some rows, as `LinearAUC` takes them. Moments of parts of a table can be merged."""
-    of_all = replace(area_bound(bound, "the exact solver", 0.0), fewest=None)  # groups that are left out keep their cells
+    of_all = replace(
+        area_bound(bound, "the exact solver", 0.0), fewest=None
+    )  # groups that are left out keep their cells
     compared = _comparisons(of_all, Occurring.every(groups.attributes, groups.labels)).compared
     cells = cells_of(groups, target, compared.attributes)
     return Moments.of(features, cells, 2 * (int(np.prod(compared.sizes)) + 1), sample_weight)

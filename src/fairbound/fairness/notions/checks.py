@@ -52,7 +52,7 @@ def check_fewest(bound: Any) -> None:
         return
     whole = isinstance(fewest, Real) and not isinstance(fewest, bool) and math.isfinite(fewest) and fewest % 1 == 0
     if not whole or fewest < 1:
-        shown = number_text(fewest) if isinstance(fewest, Real) else repr(fewest)
+        shown = number_text(float(fewest)) if isinstance(fewest, Real) else repr(fewest)
         raise OptionError(
             f"fewest must be a whole number of rows, 1 or more, got {shown}; groups of fewer rows are left out of the "
             f"bound, as by fewest=30. To leave none out, say no fewest."

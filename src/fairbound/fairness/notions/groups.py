@@ -22,8 +22,8 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
-from fairbound.fairness.leaving_out import enough, nothing_left
 from fairbound.fairness.language import Key, Word, number_text, plain_number
+from fairbound.fairness.leaving_out import enough, nothing_left
 from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_largest, check_smoothing, without_largest
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
@@ -181,7 +181,7 @@ class GroupBound(Bound):
                     f"the group with another, mark its value missing, or leave it out: {replace(self, empty='drop').text!r}."
                 )
             partly = self.fewest is None and empty == "partly"
-            has = (rows > 0).any(0) if partly else enough(self, found, rows)
+            has = np.asarray((rows > 0).any(0)) if partly else enough(self, found, rows)
             kept = found.keep(has)
             if not len(kept if self.compares_alone else kept.pairs("pairwise")[0]):
                 raise EmptyGroupError(nothing_left(self, occurring.attributes, found, kept))
