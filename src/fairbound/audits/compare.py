@@ -23,7 +23,9 @@ from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.records import versions
+from fairbound.base.verdicts import left_out
 from fairbound.fairness.bound import check_groups
+from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
@@ -83,6 +85,7 @@ def compare(
     check_groups(bounds, groups.attributes or None)
     labels = tuple(str(label_text(v)) for v in known or meant or (0, 1))
     both = [Scored(target, (s > 0).astype(np.int64), labels, s, groups, w) for s in scores]
+    bounds = tuple(b.of_classes(labels).settled_on(both[0].occurring) for b in bounds)  # the same groups in every draw
     changed = int((both[0].predicted != both[1].predicted).sum())
     differences = [*_of_rates(both, confidence, y is not None), *_of_bounds(both, bounds, confidence, draws, seed)]
     said = [] if changed or not any(b.judged_from == "counts" for b in bounds) else [
@@ -100,7 +103,12 @@ def compare(
         "confidence": confidence,
         "seed": seed,
         "differences": differences,
-        "warnings": said + doubtful_groups(groups.names) + [r for b in bounds for r in b.remarks(groups.attributes)],
+        "warnings": [
+            *said,
+            *doubtful_groups(groups.names),
+            *(r for b in bounds for r in b.remarks(groups.attributes)),
+            *(f"{b.text}:{text}" for b in bounds if (text := left_out([left_out_facts(b, both[0].occurring)]))),
+        ],
     }
 
 

@@ -8,13 +8,14 @@ ROC curve their order: neither can be had from counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.decisions import SAID, check_decisions_alone
 from fairbound.audits.groups import BINS, claim_no_probability, distribution, group_rows, histograms, one_decision
 from fairbound.audits.impact import impact_tables
 from fairbound.base.checks import check_confidence
@@ -37,6 +38,7 @@ class AuditCounts:
         known.
     counts: (u,) rows. losses: (u,) sums of their logistic losses.
     bins: for each attribute (groups, 40) rows by predicted probability. read_as: how scores were read.
+    outcomes: whether labels were given; else the decision stands in their place, and only shares selected are judged.
     """
 
     attributes: tuple[str, ...]
@@ -46,17 +48,18 @@ class AuditCounts:
     losses: np.ndarray
     bins: tuple[np.ndarray, ...]
     read_as: str
+    outcomes: bool = True
 
     @classmethod
     def of(cls, scores: Any, y: Any, sensitive_features: Any = None, *, threshold: float | None = None) -> AuditCounts:
-        """The counts of some rows; scores, y in {0, 1}, sensitive_features and threshold as in `audit`.
+        """The counts of some rows; scores, y in {0, 1}, sensitive_features and threshold as in `audit`. y: None where
+        nobody knows the outcomes; bounds on the shares selected can be judged then.
 
         Raises: DataError for unusable input, as `audit`.
         """
         s, words = as_logits(scores, threshold)
-        target = read_targets(y, len(s))
-        if target is None:
-            raise DataError("an audit needs the labels y.")
+        target = (s > 0).astype(np.int64) if y is None else read_targets(y, len(s))
+        assert target is not None
         groups = Groups.of_rows(sensitive_features, len(s))
         decision = (s > 0).astype(np.int64)
         of_rows = np.column_stack([groups.codes, target, decision])
@@ -65,7 +68,7 @@ class AuditCounts:
         p = expit(s)
         bins = [histograms(p, code, len(known)) for _, known, code in groups.by_attribute]
         cells = of_rows[alike.order[alike.starts]]
-        return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words)
+        return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words, y is not None)
 
     def __len__(self) -> int:
         return int(self.counts.sum())
@@ -73,7 +76,8 @@ class AuditCounts:
     def merge(self, other: AuditCounts) -> AuditCounts:
         """The counts of both parts; a group may occur in one of them only.
 
-        Raises: DataError where their attributes differ, or their scores were read in different ways.
+        Raises: DataError where their attributes differ, their scores were read in different ways, or one of them alone
+            has labels.
         """
         if self.attributes != other.attributes:
             raise DataError(f"counts of {list(self.attributes)} and of {list(other.attributes)} cannot be merged.")
@@ -81,6 +85,10 @@ class AuditCounts:
             raise DataError(
                 f"the scores of the parts were read in two ways ({self.read_as} {other.read_as}) Pass the same threshold= to "
                 "every part; 0 for logits."
+            )
+        if self.outcomes != other.outcomes:
+            raise DataError(
+                "counts of rows with labels and of rows without cannot be merged: give y of every part, or of none."
             )
         labels = tuple(
             tuple(sorted({*mine, *theirs}, key=natural_order))
@@ -93,7 +101,8 @@ class AuditCounts:
             for name in ("counts", "losses")
         )
         bins = tuple(a + b for a, b in zip(parts[0].bins, parts[1].bins, strict=True))
-        return AuditCounts(self.attributes, labels, cells, counts.astype(np.int64), losses, bins, self.read_as)
+        counts = counts.astype(np.int64)
+        return AuditCounts(self.attributes, labels, cells, counts, losses, bins, self.read_as, self.outcomes)
 
     __add__ = merge
 
@@ -106,7 +115,7 @@ class AuditCounts:
             wide = np.zeros((len(every), BINS), dtype=np.int64)
             wide[place[:-1]] = self.bins[a]
             bins.append(wide)
-        return AuditCounts(self.attributes, labels, cells, self.counts, self.losses, tuple(bins), self.read_as)
+        return replace(self, labels=labels, cells=cells, bins=tuple(bins))
 
     def audit(
         self,
@@ -123,10 +132,14 @@ class AuditCounts:
         """The audit of all rows counted, as `fairbound.audit` returns it: every rate, interval and verdict is the same;
         mean losses are to rounding, "auc" is None and nothing is compared. classes: the labels that 0 and 1 mean.
 
-        Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range.
+        Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range, and for a bound
+            that needs outcomes where the rows have none.
         """
         check_confidence(confidence)
         bounds = constraints(constraint)
+        if not self.outcomes:
+            check_decisions_alone(bounds)
+            data, notes = {"label": "decision", **(data or {})}, [*notes, SAID]
         for bound in bounds:
             if bound.judged_from != "counts":
                 raise DataError(
@@ -148,7 +161,7 @@ class AuditCounts:
         facts: dict[str, Any] = {
             "data": facts_of_data(groups, data or {}, self.counts),
             "metrics": self._metrics(target, decision),
-            "groups": group_rows(rows),
+            "groups": group_rows(rows, self.outcomes),
             "constraints": [bound.judge(rows, alpha) for bound in bounds],
             "comparison": [],
             "distributions": list(map(distribution, self.attributes, self.labels, self.bins)),
@@ -161,6 +174,8 @@ class AuditCounts:
 
     def _metrics(self, target: np.ndarray, decision: np.ndarray) -> dict[str, float | None]:
         share = lambda hit: float(self.counts[hit].sum() / len(self))  # noqa: E731
+        if not self.outcomes:
+            return {"selection_rate": share(decision == 1)}
         return {
             "accuracy": share(target == decision),
             "auc": None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fairbound.base.names import shortlist
+
 AUDIT_SCHEMA = "fairbound.audit/1"
 EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
 WORST_FIRST = ("violated", "insufficient", "met")
@@ -32,10 +34,35 @@ def direction(findings: Iterable[Mapping[str, Any]]) -> str:
     return " As the value is within the bound, they would confirm it."
 
 
+LEFT_OUT = ("left_out", "left_out_groups", "left_out_rows", "fewest")
+"""What the entry of a bound holds of the groups that it leaves out (docs/audit-schema.md)."""
+
+
 def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
-    """A sentence on the groups that bounds with empty=drop leave out for want of rows; "" where there are none."""
-    names = dict.fromkeys(name for found in findings for name in found.get("left_out", ()))
-    return f" Left out (empty=drop), for want of rows that it needs: {', '.join(names)}." if names else ""
+    """Sentences on the groups that bounds leave out for want of rows; "" where there are none."""
+    findings = list(findings)
+    names = dict.fromkeys(name for found in findings if "fewest" not in found for name in found.get("left_out", ()))
+    said = [f" Left out (empty=drop), for want of rows that it needs: {', '.join(names)}."] if names else []
+    said += [_of_few_rows(found) for found in findings if "fewest" in found]
+    return "".join(dict.fromkeys(said))
+
+
+def _of_few_rows(found: Mapping[str, Any]) -> str:
+    """The sentence on the groups that `fewest` leaves out, those of the most rows first."""
+    groups = sorted(found["left_out_groups"], key=lambda one: -one["rows"])
+    each = [f"{one['group']} ({rows_and_few(one['rows'], one['fewest'])})" for one in groups]
+    return f" Left out (fewest={found['fewest']}): {unspoken(found)}, of which it says nothing: {shortlist(each, 10)}."
+
+
+def rows_and_few(rows: int, few: int) -> str:
+    """The rows of a group, and how many there are of a label of which it has fewer."""
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}" + ("" if few == rows else f", {few:,} of one label")
+
+
+def unspoken(found: Mapping[str, Any]) -> str:
+    """How many groups a bound leaves out by `fewest`, and their rows."""
+    k, n = len(found["left_out_groups"]), found["left_out_rows"]
+    return f"{k:,} {'group' if k == 1 else 'groups'} with {n:,} {'row' if n == 1 else 'rows'}"
 
 
 def worst_verdict(verdicts: Iterable[str]) -> str | None:

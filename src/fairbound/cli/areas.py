@@ -86,7 +86,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     bound = _one_area(options.constraint)
     check_not_read(options.out / SCORES, options.data)
     began = time.perf_counter()
-    frame, label, notes = labelled_table(options)
+    frame, label, notes, _ = labelled_table(options)
     column = one_column(options.score, frame.columns, "--score")
     attributes = listed(options.group, frame.columns, "--group")
     scores, groups = numbers_of(frame[column], column), Groups.of(frame[attributes])

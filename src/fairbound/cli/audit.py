@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import numpy as np
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
-from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
@@ -33,11 +30,19 @@ from fairbound.cli.columns import (
     with_decisions,
 )
 from fairbound.cli.decided import audited_decisions, left_out_words
+from fairbound.cli.judged_model import (
+    beside_training,
+    encoded_rows,
+    encoding_notes,
+    lacked_in_training,
+    left_out_in_training,
+    model_facts,
+    with_groups_of_training,
+)
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.row_warnings import said_of_rows
-from fairbound.cli.saved_model import training_facts
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of
@@ -62,7 +67,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     of_numbers = folder is not None and kind_of(folder) == "FairRegressor"
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
-    frame, label, unlabelled = labelled_table(options)
+    frame, label, unlabelled, left_out = labelled_table(options)
     frame = with_decisions(frame, options.score)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
@@ -70,17 +75,10 @@ def run_audit(options: AuditOptions) -> Outcome:
     classifier, bounds = _model_and_bounds(options, folder, frame.columns)
     measured: dict[str, Any]
     if classifier is not None:
-        assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
-        with in_file(options.data, frame.index.to_numpy()):
-            encoded = Encoded.of(classifier.encoder_, frame)
-        used = {label, options.weights, options.clusters, *attributes}
-        report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
-        notes = [line for line in report.lines() if ": dropped, " not in line]
-        warnings += report.strange_lines()
-        if groups is not None:
-            groups, new = _with_groups_of_training(classifier, groups)
-            warnings += _lacked_in_training(new, len(frame))
-            warnings += _not_judged(classifier, groups, bounds)
+        encoded = encoded_rows(classifier, frame, options, {label, options.weights, options.clusters, *attributes})
+        notes = encoding_notes(encoded)
+        groups, said = beside_training(classifier, groups, bounds, len(frame))
+        warnings += [*encoded.report.strange_lines(), *said]
         measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
         column = one_column(options.score, frame.columns, "--score")
@@ -93,7 +91,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             scores = decided_or_scored(frame, column, two["classes"])
             with in_file(options.data, frame.index.to_numpy()):
                 notes = [as_logits(scores, options.threshold)[1]]
-            warnings += left_out_words(options, label, column, two["classes"], unlabelled)
+            warnings += left_out_words(frame, left_out, column, two["classes"], options.threshold)
             measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
     found = audit(
@@ -108,6 +106,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         notes=[*unlabelled, *notes],
     )
     _explain_missing(found, options)
+    found["warnings"] += left_out_in_training(classifier, found)
     return written_audit(found, options.out)
 
 
@@ -121,17 +120,6 @@ def _model_and_bounds(
     needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)
     listed(options.group, columns, "--group", needed)
     return classifier, bounds
-
-
-def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
-    """What the report says of the saved model, or where `model` is None, of the column of scores."""
-    if model is None:
-        return {"kind": "scores", "description": f"the column {options.score} of the file"}
-    return {
-        "kind": model.fit_report_["model"]["kind"],
-        "description": f"saved in {Path(str(options.model)).name}",
-        **training_facts(model),
-    }
 
 
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
@@ -155,7 +143,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         at += len(frame)
         groups = groups_in(frame, attributes)
         if classifier is not None and groups is not None:
-            groups, more = _with_groups_of_training(classifier, groups)
+            groups, more = with_groups_of_training(classifier, groups)
             new.update(more)
         with in_file(options.data, kept[numbers]):
             if classifier is None:
@@ -171,11 +159,12 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **whole_file_facts(options, label, folder, classes=classes, warnings=_lacked_in_training(new, len(merged))),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=lacked_in_training(new, len(merged))),
         model=model_facts(classifier, options),
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
     _explain_missing(said, options)
+    said["warnings"] += left_out_in_training(classifier, said)
     return written_audit(said, options.out)
 
 
@@ -223,41 +212,3 @@ def _zero_or_one(frame: Any, label: str, positive: str | None, options: AuditOpt
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], positive)
     return {"y": target, "classes": classes}
-
-
-def _with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple[Groups, Counter[tuple[str, str]]]:
-    """The file's groups with those of training, and the rows by (attribute,
-    group) of every group that training lacked."""
-    known = classifier.groups_
-    if set(known.attributes) != set(groups.attributes):
-        return groups, Counter()
-    found, new = groups.after(known)
-    counts = found.counts()
-    return found, Counter({(a, label): counts[a][label] for a, labels in new.items() for label in labels})
-
-
-def _not_judged(classifier: FairClassifier, groups: Groups, bounds: list[Any]) -> list[str]:
-    """A warning where the model was trained under bounds on attributes that this audit is not given."""
-    known = classifier.groups_
-    if not any("groups" in bound.needs for bound in bounds):
-        return []
-    missing = [name for name in known.attributes if name not in groups.attributes]
-    if not missing:
-        return []
-    return [
-        f"The model was trained under bounds on {' and '.join(missing)} too, which this audit does not judge: its verdicts are of "
-        f"{' and '.join(groups.attributes)} alone. Name them all with --group."
-    ]
-
-
-def _lacked_in_training(new: Counter[tuple[str, str]], rows: int) -> list[str]:
-    """What a reader must know of groups that training lacked; rows: of the file."""
-    out = []
-    for attribute in dict.fromkeys(a for a, _ in new):
-        labels = [label for a, label in new if a == attribute]
-        count = sum(new[attribute, label] for label in labels)
-        out.append(
-            f"{attribute}: {count:,} of {rows:,} rows have a group that training lacked ({shortlist(labels, quoted=True)}). They are measured here, "
-            "but the model was trained under no bound for them."
-        )
-    return out

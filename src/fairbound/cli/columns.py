@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,12 +106,30 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
     return frame[~missing], [note]
 
 
-def labelled_table(options: Any) -> tuple[Any, str, list[str]]:
-    """The file of `options.data`, its column of labels and notes, as `labelled_rows` gives them."""
-    frame = read_table(options.data, **options.file_format)
-    label = one_column(options.label, frame.columns, "--label")
-    frame, notes = labelled_rows(frame, label, options.drop_missing_labels, options.data)
-    return frame, label, notes
+class LabelledTable(NamedTuple):
+    """The rows of a file that have a label, the column of labels, notes on the rows left out, and these rows."""
+
+    frame: Any
+    label: str
+    notes: list[str]
+    left_out: Any
+
+
+def labelled_table(options: Any) -> LabelledTable:
+    """The file of `options.data`, read once; notes as `labelled_rows` gives them."""
+    whole = read_table(options.data, **options.file_format)
+    label = one_column(options.label, whole.columns, "--label")
+    frame, notes = labelled_rows(whole, label, options.drop_missing_labels, options.data)
+    return LabelledTable(frame, label, notes, whole[whole[label].isna()])
+
+
+def speaks_of(text: str, columns: Collection[str]) -> tuple[str, str, str] | None:
+    """The column, the sign and the value of a decision that is stated of a column, such as score>600; None for other
+    texts, such as the name of a column."""
+    for found in () if text in columns else re.finditer(r"<=|>=|<|>|=", text):
+        if (column := text[: found.start()].strip()) in columns:
+            return column, found[0], text[found.end() :].strip()
+    return None
 
 
 def file_columns(options: Any) -> list[str]:
@@ -189,13 +207,8 @@ def with_decisions(frame: Any, *stated: str | None, occurs: bool = True) -> Any:
     Raises: DataError where no cell has the value named, or a column compared with a number holds none.
     """
     for text in stated:
-        if text is None or text in frame.columns:
-            continue
-        for found in re.finditer(r"<=|>=|<|>|=", text):
-            column, sign, value = text[: found.start()].strip(), found[0], text[found.end() :].strip()
-            if column in frame.columns:
-                frame = frame.assign(**{text: _decisions(frame[column], column, sign, value, occurs)})
-                break
+        if text is not None and (found := speaks_of(text, frame.columns)) is not None:
+            frame = frame.assign(**{text: _decisions(frame[found[0]], *found, occurs)})
     return frame
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.compare import compare
+from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_many
 from fairbound.base.names import shortlist
@@ -26,12 +27,14 @@ from fairbound.cli.columns import (
     with_decisions,
 )
 from fairbound.cli.decided import left_out_words
+from fairbound.cli.judged_model import label_of_training, model_of_two_classes
 from fairbound.cli.judging_options import CompareOptions
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import load_folder
+from fairbound.fairness.predictions import read_decisions
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
@@ -58,7 +61,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of the two on the file."""
     if options.label is None:
         return _compared_decisions(options)
-    frame, label, unlabelled = labelled_table(options)
+    frame, label, _, left_out = labelled_table(options)
     frame = with_decisions(frame, *(n for n in (options.first, options.second) if not Path(n).is_dir()))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
@@ -91,8 +94,6 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         sample_weight=weights_of(frame, options.weights, options.data),
         names=names,
     )
-    checksum = file_checksum(options.data)
-    own = [name for name, folder in zip(names, folders, strict=True) if trained_on(folder, checksum)]
     found["warnings"] += [
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),
@@ -101,38 +102,68 @@ def compared(options: CompareOptions) -> dict[str, Any]:
             for named, model in zip((options.first, options.second), models, strict=True)
             if model is None
             for said in left_out_words(
-                options, label, named, classes, unlabelled, " by fairbound audit without --label"
+                frame, left_out, named, classes, options.threshold, " by fairbound audit without --label"
             )
         ),
-        *(
-            f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
-            "little about new rows."
-            for name in dict.fromkeys(own)
-        ),
+        *_of_training(options, {n: f for n, f in zip(names, folders, strict=True) if f is not None}),
     ]
     return found
 
 
 def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
-    """What `fairbound.compare` finds of two columns of decisions or scores without outcomes."""
-    frame = with_decisions(read_table(options.data, **options.file_format), options.first, options.second)
-    both = [one_column(named, frame.columns, "A or B") for named in (options.first, options.second)]
+    """What `fairbound.compare` finds of two saved models, or columns of decisions or scores, without outcomes."""
+    two = (options.first, options.second)
+    folders = [load_folder(named) if Path(named).is_dir() else None for named in two]
+    models = [None if folder is None else model_of_two_classes(folder, options.positive) for folder in folders]
+    bounds = bounds_for(options, *models)
+    check_decisions_alone(bounds)
+    frame = read_table(options.data, **options.file_format)
+    frame = with_decisions(frame, *(n for n, model in zip(two, models, strict=True) if model is None))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
-    with in_file(options.data):
-        found = compare(
-            frame[both[0]],
-            frame[both[1]],
-            None,
-            groups,
-            bounds_for(options),
-            positive=options.positive,
-            threshold=options.threshold,
-            confidence=options.confidence,
-            sample_weight=weights_of(frame, options.weights, options.data),
-            names=(both[0], both[1]),
-        )
-    found["warnings"] += said_of_rows(frame, both[0], remedy=KEEP_ONE)
+    first, second = (_decided(named, model, frame, groups, options) for named, model in zip(two, models, strict=True))
+    names = (Path(options.first).as_posix(), Path(options.second).as_posix())
+    found = compare(
+        first,
+        second,
+        None,
+        groups,
+        bounds,
+        threshold=0.0,
+        confidence=options.confidence,
+        sample_weight=weights_of(frame, options.weights, options.data),
+        names=names,
+    )
+    own = {name: folder for name, folder in zip(names, folders, strict=True) if folder is not None}
+    columns = [label_of_training(folder) for folder in own.values()] or [options.first]
+    found["warnings"] += [
+        *(s for folder in own.values() for s in other_columns(folder, label_of_training(folder), options.weights)),
+        *said_of_rows(frame, columns[0] if columns[0] in frame.columns else None, remedy=KEEP_ONE),
+        *_of_training(options, own),
+    ]
     return found
+
+
+def _decided(
+    named: str, model: FairClassifier | None, frame: Any, groups: Groups | None, options: CompareOptions
+) -> np.ndarray:
+    """Logits (n,) of a saved model, or of a column of decisions or scores that nobody knows the outcomes of."""
+    with in_file(options.data, frame.index.to_numpy()):
+        if model is not None:
+            return model.decision_function(frame, groups)
+        column = one_column(named, frame.columns, "A or B (no folder of this name)")
+        numbers, _, words = read_decisions(frame[column], options.threshold, None, options.positive)
+        return as_logits(numbers, None if words is not None else options.threshold)[0]
+
+
+def _of_training(options: CompareOptions, folders: dict[str, Any]) -> list[str]:
+    """A warning for each model, by name its folder, that was trained on the file."""
+    checksum = file_checksum(options.data)
+    return [
+        f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
+        "little about new rows."
+        for name, folder in folders.items()
+        if trained_on(folder, checksum)
+    ]
 
 
 def _scores(

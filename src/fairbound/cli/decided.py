@@ -1,86 +1,209 @@
-"""`fairbound audit` without `--label`: a column of decisions or scores judged by the shares selected alone. And what is
+"""`fairbound audit` without `--label`: decisions, scores or a saved model judged by the shares selected alone. And what is
 said where the rows without an outcome were decided otherwise than those that have one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairbound.audits.audit import audit
+from fairbound.audits.counts import AuditCounts
 from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.errors import DataError
 from fairbound.cli.audit_facts import whole_file_facts
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
     clusters_of,
     decided_or_scored,
+    file_columns,
     groups_in,
     in_file,
     labelled_rows,
     listed,
+    narrow_columns,
     one_column,
+    pandas_part,
+    speaks_of,
     weights_of,
     with_decisions,
 )
+from fairbound.cli.judged_model import (
+    beside_training,
+    encoded_rows,
+    encoding_notes,
+    label_of_training,
+    lacked_in_training,
+    left_out_in_training,
+    model_facts,
+    model_of_two_classes,
+    with_groups_of_training,
+)
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.row_warnings import said_of_rows
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.folder import Folder, load_folder
+from fairbound.fairness.predictions import read_decisions
 from fairbound.rows.scores import as_logits
-from fairbound.tables import read_table
+from fairbound.tables import Chunks, read_table
 
 CHANCE = 4.0
 """Standard errors by which shares of positive decisions must differ to be spoken of."""
 
 
 def audited_decisions(options: AuditOptions) -> dict[str, Any]:
-    """The audit of a file's column of decisions or scores, without outcomes."""
-    bounds = stated_bounds(options.constraint, options.cross)
+    """The audit of a file's column of decisions or scores, or of a saved model on its rows, without outcomes."""
+    folder = None if options.model is None else load_folder(options.model)
+    classifier = None if folder is None else model_of_two_classes(folder, options.positive)
+    bounds = bounds_for(options, classifier)
     check_decisions_alone(bounds)
+    if options.chunk_rows is not None:
+        return _counted(options, options.chunk_rows, folder, classifier, bounds)
     frame = with_decisions(read_table(options.data, **options.file_format), options.score)
-    column = one_column(options.score, frame.columns, "--score")
-    attributes = listed(options.group, frame.columns, "--group", any("groups" in b.needs for b in bounds))
-    frame, notes = labelled_rows(frame, column, options.drop_missing_labels, options.data)
-    said = said_of_rows(frame, column, options.clusters)
-    facts = whole_file_facts(options, column, None, warnings=said)
-    facts["data"].pop("positive")  # `audit` says which of two words it is
+    attributes = _attributes(options, frame.columns, classifier, bounds)
+    if classifier is None:
+        column = one_column(options.score, frame.columns, "--score")
+        frame, notes = labelled_rows(frame, column, options.drop_missing_labels, options.data)
+        groups = groups_in(frame, attributes)
+        decisions = {"scores": frame[column], "threshold": options.threshold, "positive": options.positive}
+        said: list[str] = []
+    else:
+        column = label_of_training(folder)
+        encoded = encoded_rows(classifier, frame, options, {column, options.weights, options.clusters, *attributes})
+        notes = encoding_notes(encoded)
+        groups, said = beside_training(classifier, groups_in(frame, attributes), bounds, len(frame))
+        said = [*encoded.report.strange_lines(), *said]
+        decisions = {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0}
+        decisions["classes"] = classifier.classes_.tolist()
+    said = [*said_of_rows(frame, column if column in frame.columns else None, options.clusters), *said]
     with in_file(options.data, frame.index.to_numpy()):
-        return audit(
-            frame[column],
-            None,
-            groups_in(frame, attributes),
-            bounds,
-            positive=options.positive,
-            threshold=options.threshold,
+        found = audit(
+            **decisions,
+            y=None,
+            sensitive_features=groups,
+            constraint=bounds,
             confidence=options.confidence,
             sample_weight=weights_of(frame, options.weights, options.data),
             clusters=clusters_of(frame, options.clusters),
-            model={"kind": "scores", "description": f"the column {column} of the file"},
+            model=model_facts(classifier, options),
             notes=notes,
-            **facts,
+            **_facts(options, column, folder, said),
         )
+    found["warnings"] += left_out_in_training(classifier, found)
+    return found
+
+
+def _facts(options: AuditOptions, column: str, folder: Folder | None, said: Sequence[str]) -> dict[str, Any]:
+    """What `audit` is told of the file; which decision is positive it says by itself."""
+    facts = whole_file_facts(options, column, folder, warnings=said)
+    facts["data"].pop("positive")
+    return facts
+
+
+def _attributes(
+    options: AuditOptions, columns: Sequence[str], classifier: FairClassifier | None, bounds: Sequence[Any]
+) -> list[str]:
+    """The columns of the groups. Raises: OptionError where a bound or the model needs some and none is named."""
+    needed = any("groups" in b.needs for b in bounds) or (classifier is not None and classifier.needs_groups)
+    return listed(options.group, columns, "--group", needed)
+
+
+def _counted(
+    options: AuditOptions, chunk_rows: int, folder: Folder | None, classifier: FairClassifier | None, bounds: list[Any]
+) -> dict[str, Any]:
+    """As `audited_decisions`, of a file read in parts, of which counts are kept."""
+    columns = file_columns(options)
+    attributes = _attributes(options, columns, classifier, bounds)
+    given = None if classifier is not None else _read_column(options, columns, chunk_rows)
+    classes = given.classes if given is not None else None if classifier is None else classifier.classes_.tolist()
+    merged: AuditCounts | None = None
+    new: Counter[tuple[str, str]] = Counter()
+    at = 0
+    parts = Chunks.read(options.data, rows=chunk_rows, **options.file_format)
+    for part in parts if given is None else parts.take(given.kept):
+        frame = pandas_part(part)
+        rows = np.arange(at, at + len(frame))
+        at += len(frame)
+        groups = groups_in(frame, attributes)
+        with in_file(options.data, rows if given is None else given.kept[rows]):
+            if classifier is None:
+                assert given is not None
+                scores = given.logits[rows]
+            else:
+                if groups is not None:
+                    groups, more = with_groups_of_training(classifier, groups)
+                    new.update(more)
+                scores = classifier.decision_function(frame, groups)
+            counts = AuditCounts.of(scores, None, groups, threshold=0.0)
+        merged = counts if merged is None else merged.merge(counts)
+    assert merged is not None  # a file without rows has no columns either
+    merged = merged if given is None else replace(merged, read_as=given.read_as)
+    column = str(options.score) if classifier is None else label_of_training(folder)
+    facts = _facts(options, column, folder, lacked_in_training(new, len(merged)))
+    if classes is not None:
+        facts["data"]["positive"] = str(classes[1])
+    found = merged.audit(
+        bounds,
+        classes=classes or ("0", "1"),
+        confidence=options.confidence,
+        model=model_facts(classifier, options),
+        notes=[] if given is None else [*given.notes, given.read_as],
+        **facts,
+    )
+    found["warnings"] += left_out_in_training(classifier, found)
+    return found
+
+
+def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int) -> _Column:
+    """The column of decisions or scores of a file read in parts."""
+    score = str(options.score)
+    stated = speaks_of(score, columns)
+    name = one_column(score, columns, "--score") if stated is None else stated[0]
+    narrow = with_decisions(narrow_columns(options, [name], chunk_rows), score)
+    narrow, notes = labelled_rows(narrow, score, options.drop_missing_labels, options.data)
+    kept = narrow.index.to_numpy()
+    with in_file(options.data, kept):
+        numbers, _, classes = read_decisions(narrow[score], options.threshold, None, options.positive)
+        logits, read_as = as_logits(numbers, options.threshold)
+    return _Column(kept, logits, read_as, classes, notes)
+
+
+class _Column(NamedTuple):
+    """kept: (n,) numbers of the file's rows that have a decision. logits: (n,) of them; read_as: how they were read.
+    classes: what 0 and 1 mean, where the column holds words. notes: on rows left out."""
+
+    kept: np.ndarray
+    logits: np.ndarray
+    read_as: str
+    classes: Sequence[Any] | None
+    notes: list[str]
 
 
 def left_out_words(
-    options: Any,
-    label: str,
+    judged: Any,
+    left_out: Any,
     column: str,
     classes: tuple[Any, Any],
-    left_out: Sequence[str],
+    threshold: float | None,
     remedy: str = " by leaving --label out",
 ) -> list[str]:
-    """`decided_otherwise` of the rows of a file that have no label, where some were `left_out`, as notes say. options: those
-    of the file and its --threshold."""
-    if not left_out:
+    """`decided_otherwise` of the rows of a file that are `judged` and those `left_out`, which have no label; frames.
+    column: of the decisions or scores, or stated of one. classes: the labels that 0 and 1 mean."""
+    import pandas as pd
+
+    left_out = with_decisions(left_out, column, occurs=False)
+    known, unknown = (rows[column][rows[column].notna()] for rows in (judged, left_out))
+    if not len(unknown):
         return []
-    whole = with_decisions(read_table(options.data, **options.file_format), column)
-    whole = whole[whole[column].notna()]
     try:
-        positive = as_logits(decided_or_scored(whole, column, classes), options.threshold)[0] > 0
+        whole = decided_or_scored(pd.concat([known, unknown]).to_frame(), column, classes)
+        positive = as_logits(whole, threshold)[0] > 0
     except DataError:  # the rows that are judged can be read; of the others nothing is said
         return []
-    known = whole[label].notna().to_numpy()
-    return decided_otherwise(positive[~known], positive[known], remedy)
+    return decided_otherwise(positive[len(known) :], positive[: len(known)], remedy)
 
 
 def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str = "") -> list[str]:

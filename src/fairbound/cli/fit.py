@@ -32,6 +32,7 @@ from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import encoder_options
+from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
@@ -170,7 +171,8 @@ def _with_reason(said: list[str], facts: dict[str, Any], baseline: FairClassifie
     """The warnings, where neither model is better than a constant with the reason, which is not the bound."""
     if baseline is None or not (facts["no_better_than_constant"] and baseline.fit_report_["no_better_than_constant"]):
         return said
-    return [line.replace(UNDER_BOUNDS, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
+    may_help = facts["what_may_help"] or UNDER_BOUNDS
+    return [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
 
 
 def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:
@@ -192,6 +194,6 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
     out += facts["warnings"]
     if interrupted(classifier):
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
-    if facts["dropped_groups"]:
-        out.append(f"Groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
+    left_out = dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
+    out += [said[0].upper() + said[1:] for said in left_out]
     return out + group_warnings(rows.groups, split.train)

@@ -70,8 +70,8 @@ class AuditOptions(WritesFolder, JudgeOptions):
         str | None,
         option(
             "--label",
-            help="Column of true outcomes. Left out, the decisions of --score are judged alone, by bounds on the shares "
-            "selected.",
+            help="Column of true outcomes. Left out, the decisions of --score or --model are judged alone, by bounds on the "
+            "shares selected.",
         ),
     ] = None  # type: ignore[assignment]
     qid: Qid = None
@@ -95,12 +95,10 @@ class AuditOptions(WritesFolder, JudgeOptions):
 
     def __post_init__(self) -> None:
         _check_source(self.score, self.model, self.threshold)
-        for option_given, value in (("--model", self.model), ("--qid", self.qid), ("--chunk-rows", self.chunk_rows)):
-            if self.label is None and value is not None:
-                raise OptionError(
-                    f"name the column of true outcomes with --label, which {option_given} needs; a column of decisions (--score) "
-                    "can be judged without."
-                )
+        if self.label is None and self.qid is not None:
+            raise OptionError(
+                "name the column of true outcomes with --label, which --qid needs; decisions (--score, --model) can be judged without."
+            )
         if self.weights is not None and self.chunk_rows is not None:
             raise OptionError(
                 "rows that are read in parts are counted, without weights; leave --weights or --chunk-rows out."
@@ -200,7 +198,7 @@ class CompareOptions(WritesFolder, JudgeOptions):
     second: Annotated[str, argument("The other one.")]
     label: Annotated[
         str | None,
-        option("--label", help="Column of true outcomes. Left out, whom two columns of decisions select is compared."),
+        option("--label", help="Column of true outcomes. Left out, whom the two select is compared."),
     ] = None  # type: ignore[assignment]
     threshold: Threshold = None
     confidence: Annotated[
@@ -209,8 +207,6 @@ class CompareOptions(WritesFolder, JudgeOptions):
     out: OutIfAny = None
 
     def __post_init__(self) -> None:
-        if self.label is None and (Path(self.first).is_dir() or Path(self.second).is_dir()):
-            raise OptionError("name the column of true outcomes with --label, which a saved model needs.")
         if self.threshold is not None and Path(self.first).is_dir() and Path(self.second).is_dir():
             raise OptionError("--threshold is of columns of scores; saved models decide by themselves.")
 

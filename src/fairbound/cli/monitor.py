@@ -16,8 +16,9 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
-from fairbound.cli.columns import file_checksum, in_file, listed, numbers_of, one_column, with_decisions
+from fairbound.cli.columns import file_checksum, groups_in, in_file, listed, numbers_of, one_column, with_decisions
 from fairbound.cli.decided import decided_otherwise
+from fairbound.cli.judged_model import label_of_training, model_of_two_classes
 from fairbound.cli.judging_options import MonitorOptions
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
@@ -34,6 +35,7 @@ from fairbound.tables import read_table
 
 STATE = "monitor.json"
 CONFIDENCE = 0.95
+DECIDED = "the model's decisions"
 WATCH = " by a state begun without --label"
 
 
@@ -58,9 +60,10 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
         said.append(OF_TRAINING)
     if options.data is not None:
-        said += other_columns(folder, str(options.label), options.weights)
+        said += other_columns(folder, options.label or label_of_training(folder), options.weights)
     found = monitor.look(title=f"Monitor: {options.state.name}")
-    if len(monitor.classes) == 2 and monitor.columns.get("label") == monitor.columns.get("score", 0):
+    named = monitor.columns
+    if named and len(monitor.classes) == 2 and named.get("label") == named.get("score"):  # of a model both are None
         forget_outcomes(found)
     found["warnings"] = [*said, *found["warnings"]]
     monitor.save(path)
@@ -77,7 +80,7 @@ def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOp
     Raises: OptionError for bounds that need outcomes, and for a threshold beside decisions.
     """
     if options.label is not None or options.score is None or options.data is None:
-        return options
+        return options  # a saved model's decisions are known when it is loaded
     if monitor is not None and monitor.columns.get("label") != options.score:
         return options
     check_decisions_alone(monitor.bounds if monitor is not None else stated_bounds(options.constraint, options.cross))
@@ -110,7 +113,14 @@ def _added(
         if file["sha256"] == checksum:
             raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
     frame = with_decisions(read_table(data, **options.file_format), options.score, occurs=monitor is None)
-    label = one_column(options.label, frame.columns, "--label")
+    classifier = None
+    if alone := folder is not None and options.label is None and _watches_alone(monitor):
+        classifier = model_of_two_classes(folder, options.positive)
+        check_decisions_alone(bounds_for(options, classifier) if monitor is None else monitor.bounds)
+        with in_file(data):
+            own = groups_in(frame, listed(options.group, frame.columns, "--group", classifier.needs_groups))
+            frame = frame.assign(**{DECIDED: classifier.predict(frame, own)})
+    label = DECIDED if alone else one_column(options.label, frame.columns, "--label")
     if label == options.score and frame[label].nunique() > 2:
         raise OptionError(
             f"the column {label!r} has more than two values; say which count as positive, as in --score '{label}>0.5'."
@@ -123,7 +133,7 @@ def _added(
     if not len(frame):
         raise DataError(f"{data}: no row has a label in the column {label!r}, so there is nothing to count.")
     groups = {a: frame[a] for a in attributes} if attributes else None
-    classifier = None if folder is None else FairClassifier.load(folder)
+    classifier = FairClassifier.load(folder) if classifier is None and folder is not None else classifier
     if classifier is not None:
         two = len(classifier.classes_) == 2
         known_groups = None if groups is None else Groups.of(groups)
@@ -133,7 +143,7 @@ def _added(
             )
     else:
         given = frame[one_column(options.score, frame.columns, "--score")]
-    source = {"label": label} | _decides(options)
+    source = ({} if alone else {"label": label}) | _decides(options)
     source |= {
         what: one_column(name, frame.columns, f"--{what}")
         for what in ("loss", "weights")
@@ -159,6 +169,11 @@ def _added(
         of_others = _positive(_predicted(others, options.score, monitor), monitor)
         said += tuple(decided_otherwise(of_others, _positive(decided, monitor), WATCH))
     return monitor, left_out, said
+
+
+def _watches_alone(monitor: Monitor | None) -> bool:
+    """Whether the decisions of a saved model are, or can be, watched without outcomes."""
+    return monitor is None or ("model" in monitor.columns and "label" not in monitor.columns)
 
 
 def _positive(decided: Any, monitor: Monitor) -> np.ndarray:
@@ -253,7 +268,11 @@ def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monit
         if source.get(what) != monitor.columns.get(what):
             has = repr(monitor.columns[what]) if what in monitor.columns else f"no column of a {what}"
             raise _differs(f"--{what}", f"has {has}", source.get(what))
+    if "label" in monitor.columns and "label" not in source:
+        raise _differs("--label", f"has {monitor.columns['label']!r}")
     for what in [name for name in source if name not in ("loss", "weights")]:
+        if what == "label" and what not in monitor.columns:
+            raise _differs("--label", "watches decisions without outcomes", source[what])
         if what not in monitor.columns:
             other = "a saved model" if what == "score" else f"the column {monitor.columns['score']!r}"
             raise _differs(f"--{what}", f"takes its decisions from {other}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairbound.base.verdicts import LEFT_OUT
 from fairbound.report import table, write_audit
 from fairbound.report.words import unit
 
@@ -45,7 +46,7 @@ def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int |
     """The JSON object of an audit: verdict, metrics and constraints on the held-out rows."""
     keys = (
         "name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "groups", "why",
-        "left_out",
+        *LEFT_OUT,
     )  # fmt: skip
     return {
         "verdict": audit["verdict"],

@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.cli.audit import model_facts
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, stated_bounds
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
+from fairbound.cli.judged_model import model_facts
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_file
@@ -59,7 +59,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     refused = ("threshold", "positive", "chunk_rows", "weights", "clusters")
     if any(getattr(options, name) is not None for name in refused):
         raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
-    frame, label, notes = labelled_table(options)
+    frame, label, notes, _ = labelled_table(options)
     query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
     folder = None if options.model is None else load_folder(options.model)
     ranker = None if folder is None else FairRanker.load(folder)

@@ -76,7 +76,7 @@ def _scored(rows: InputRows, part: np.ndarray, model: FairRegressor) -> dict[str
 
 def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
-    frame, label, notes = labelled_table(options)
+    frame, label, notes, _ = labelled_table(options)
     attributes = listed(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = _numbers_to_predict(frame[label])

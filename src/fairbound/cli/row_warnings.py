@@ -25,13 +25,13 @@ SPLIT = (
 )
 
 
-def said_of_rows(frame: Any, label: str, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
+def said_of_rows(frame: Any, label: str | None, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
     """`repeated_identifiers` and `copied_rows` of a file whose rows are all judged; nothing where --clusters names a
-    column."""
+    column. label: the column that is judged, None where the file has none."""
     if clusters is not None:
         return ()
     return (
-        *repeated_identifiers(frame.drop(columns=[label]), remedy, held_out=False),
+        *repeated_identifiers(frame.drop(columns=[] if label is None else [label]), remedy, held_out=False),
         *copied_rows(frame, held_out=False),
     )
 

@@ -23,6 +23,7 @@ from fairbound.estimators.folder import save_folder
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import class_number
+from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.solver.budget import Budget
@@ -137,8 +138,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     """
     said = dropped_words((facts["encoding"] or {}).get("dropped", {}))
     said += identifier_words((facts["encoding"] or {}).get("identifiers", ()))
-    if facts["dropped_groups"]:
-        said.append(f"groups left out of the bounds for want of rows: {', '.join(facts['dropped_groups'])}.")
+    said += dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
     said += [*facts["remarks"], *filter(None, [facts["telling_feature"]])]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
         warnings.warn(text, DataWarning, stacklevel=users_line())

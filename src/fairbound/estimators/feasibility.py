@@ -146,6 +146,7 @@ def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     end = "lower" if stated.sense == "at least" else "upper"
     if stated.judged_from != "counts" or not scored.groups.attributes or not (scored.weight is scored.clusters is None):
         return {}
+    stated = stated.of_classes(scored.classes).settled_on(scored.occurring)  # more rows bring no group back
     now, out = stated.judge(scored, alpha)[end], {}
     for attribute, labels, codes in scored.groups.by_attribute:
         for g, label in enumerate(labels):

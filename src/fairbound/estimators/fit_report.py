@@ -22,7 +22,7 @@ from fairbound.estimators.trained import (
     no_better_than_constant,
 )
 from fairbound.estimators.validation import thin_groups
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import cells_behind, coarse_groups, without_few_rows
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
@@ -38,6 +38,11 @@ UNDER_BOUNDS = (
     "groups; where a model without the bound is no better, the features tell too little of the label."
 )
 """What to do about a model that is no better than a constant: without bounds, and under them."""
+UNDER_FEW_ROWS = (
+    "Groups of few rows leave it hardly another choice, whatever the method or the budget: {}merge them with others, mark their "
+    "values missing, or loosen the bound; where a model without the bound is no better, the features tell too little of the label."
+)
+"""The same where the value of a group moves in steps above the bound."""
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 
 
@@ -59,10 +64,8 @@ def fit_report(
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = trained.measured()
     accuracy = accuracy_of(measured)
-    small = [
-        *(said for _, said in coarse_groups(problem.plan, problem.counts_of_cells())),
-        *doubtful_groups(groups.names),
-    ]
+    coarse = coarse_groups(problem.plan, problem.counts_of_cells())
+    small = [*(said for _, said in coarse), *doubtful_groups(groups.names)]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.column_lines()
@@ -78,7 +81,8 @@ def fit_report(
     cautions += [telling] if telling else []
     aim = accuracy if _aims_at_accuracy(problem) else None
     common = _share_as_accurate(problem, aim)
-    nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x))
+    advice = _what_may_help(problem, [bound for bound, _ in coarse])
+    nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), advice)
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
@@ -93,8 +97,10 @@ def fit_report(
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": common is not None,
         "nothing_learnt": nothing_learnt,
+        "what_may_help": None if nothing_learnt is None else advice,
         "telling_feature": telling,
         "dropped_groups": list(problem.plan.dropped),
+        "dropped_rows": dict(zip(problem.plan.dropped, problem.plan.dropped_rows, strict=True)),
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,
@@ -103,9 +109,23 @@ def fit_report(
     }
 
 
-def _nothing_learnt(trained: Trained, common: float | None, alike: float | None) -> str | None:
+def _what_may_help(problem: FairProblem, coarse: Sequence[Bound]) -> str:
+    """What to do about a model that has learnt nothing. coarse: the bounds that groups of few rows can hardly meet."""
+    if not problem.plan.notions:
+        return WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]
+    small = [bound for bound in coarse if bound.about == "group"]
+    if not small:
+        return UNDER_BOUNDS
+    rows = problem.counts_of_cells()
+    number = problem.plan.notions.index(small[0])
+    text = without_few_rows(small[0], rows[cells_behind(problem.plan, problem.plan.rows_of(number))])
+    leave = "" if text is None else f"leave them out ({text}), "
+    return UNDER_FEW_ROWS.format(leave)
+
+
+def _nothing_learnt(trained: Trained, common: float | None, alike: float | None, advice: str) -> str | None:
     """What is said of a model that has learnt nothing; None of others. common: the share of the commonest label where
-    the model is no more accurate than it. alike: as of `_share_alike`."""
+    the model is no more accurate than it. alike: as of `_share_alike`. advice: what may help."""
     bounded, solution = trained.problem.plan.notions, trained.solution
     if bounded and bool(solution.feasible) and int(solution.best_step) == 0:
         said = "The start of training is the only model found that meets every bound, and it has learnt nothing."
@@ -118,7 +138,7 @@ def _nothing_learnt(trained: Trained, common: float | None, alike: float | None)
         )
     else:
         return None
-    said += f" {UNDER_BOUNDS if bounded else WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]}"
+    said += f" {advice}"
     if common is not None and common >= MOST:
         said += (
             f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "

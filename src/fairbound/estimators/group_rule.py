@@ -81,6 +81,7 @@ def with_rule(learnt: Learnt, features: Any, rows: LabelledRows, stated: tuple[B
         "message": "every bound is met on the training rows, by thresholds of the groups.",
         "no_better_than_constant": no_better_than_constant(found["accuracy"], max(share, 1 - share), len(codes)),
         "dropped_groups": found.pop("dropped_groups"),
+        "dropped_rows": found.pop("dropped_rows"),
         "warnings": [*facts["warnings"], *found.pop("warnings")],
         "notes": [
             *facts["notes"],

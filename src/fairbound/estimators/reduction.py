@@ -25,7 +25,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.names import shortlist
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.lottery import Lottery
@@ -34,6 +35,7 @@ from fairbound.estimators.reduction_fits import Tried
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.scoring import CODES, scores_of
@@ -139,6 +141,10 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
         own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
         self.fit_report_ = self._report(stated, rows, own, plan.names, excess, prices, tried.fits, lottery)
+        rows_of = dict(zip(plan.dropped, plan.dropped_rows, strict=True))
+        self.fit_report_ |= {"dropped_groups": list(plan.dropped), "dropped_rows": rows_of}
+        for text in dropped_words_of_groups(plan.dropped, rows_of):
+            warnings.warn(text, DataWarning, stacklevel=users_line())
         missed = None if self.fit_report_["feasible"] else self.fit_report_["message"]
         if said := [text for text in (missed, self.fit_report_["shortfall"]) if text]:
             warnings.warn(" ".join(said), ConvergenceWarning, stacklevel=2)

@@ -107,6 +107,11 @@ class StreamingAUC(BaseEstimator):
 
     def _begin(self, attributes: tuple[str, ...]) -> None:
         stated = area_bound(self.constraint, "StreamingAUC")
+        if stated.fewest is not None:
+            raise OptionError(
+                f"{stated.text!r} counts the rows of each group, which StreamingAUC does not know before they have passed; leave "
+                "fewest out, and mark the values of small groups missing."
+            )
         check_choice("solver", self.solver, ("exact", "rows"))
         if self.kappa == "auto" and self.solver == "rows":
             raise OptionError("solver='rows' needs a number as kappa, the bound on the surrogate: try 0.2.")

@@ -41,7 +41,9 @@ def held_share(
         if not bounds:
             continue
         plan = compile_plan(bounds, groups, y, classes.tolist())
+        used = np.concatenate([cells_behind(plan, plan.rows_of(number)) for number in range(len(bounds))])
         rows = plan.counts(groups.codes, y)
+        rows = rows[used] if len(used) else rows  # not those of groups left out
         smallest = int(rows[rows > 0].min(initial=len(y)))
         if VALIDATION * smallest < max(*(b.fewest_rows for b in bounds), 50):
             notes.append(

@@ -113,6 +113,11 @@ class Bound(ABC):
         """The same bound on rows with these labels, where what it compares depends on them."""
         return self
 
+    def settled_on(self, occurring: Any) -> Self:
+        """The same bound, which compares the groups that it compares on the rows `occurring`, however many rows of each
+        there are elsewhere."""
+        return self
+
     def class_rates(self, classes: Any) -> dict[str, tuple[int | None, int | None]]:
         """The rates of classes that are compared, by name, each as (predicted, label): the share of the rows of class
         number `label` (None: of all) predicted as class number `predicted` (None: as the right one). Else empty."""

@@ -36,7 +36,8 @@ def compile_plan(
     numbers 0, 1, ...; None for the numbers themselves. objective: what is minimised in place of the mean loss, or None.
     everyone: rows outside every group count in overall means too.
     A crossed group that does not occur at all is no group. A group that occurs but has no row where a bound needs one
-    (no positives, say) raises EmptyGroupError, or is dropped and listed where the bound says empty="drop".
+    (no positives, say) raises EmptyGroupError, or is dropped and listed where the bound says empty="drop"; one of fewer
+    rows than the bound's `fewest` is dropped and listed too.
     """
     occurring = groups if isinstance(groups, Occurring) else Occurring.of(groups, np.asarray(targets))
     builder = Builder(occurring, classes, tuple(bounds), everyone)
@@ -79,7 +80,7 @@ class Builder:
         self._blocks: list[tuple[int, Callable[[int], str]]] = []
         self._owner: list[np.ndarray] = []
         self._best: list[BestOff] = []
-        self._dropped: list[str] = []
+        self._dropped: dict[str, int] = {}
         self._ratios: dict[tuple[int, int], int] = {}
         self._statistics: list[Statistic] = []
         self._auxiliaries: list[Auxiliary] = []
@@ -100,26 +101,35 @@ class Builder:
         conditions: tuple[int | None, ...],
         names: Callable[[], Sequence[str]],
         known: tuple[int, ...] | None = None,
+        without: tuple[int, ...] = (),
     ) -> CellColumn:
         """The column of these groups and conditions; names() gives the groups' names, where the column is new.
 
-        attributes: () for one group of all rows with every attribute of `known` known.
+        attributes: () for one group of all rows with every attribute of `known` known. without: codes in the crossing of
+        `known` of groups whose rows are in no cell.
         """
         known = attributes if known is None else known
         wanted = (attributes, known, self.occurring.sizes(attributes), conditions)
+        apart = (self.occurring.sizes(known), without) if without else ((), ())
         for column in self._columns:
-            if (column.attributes, column.known, column.sizes, column.conditions, column.function) == (
-                *wanted,
-                function,
-            ):
+            same = (column.attributes, column.known, column.sizes, column.conditions) == wanted
+            if same and (column.function, column.without) == (function, apart):
                 self._asked.setdefault(self.number, []).append(column)
                 return column
-        column = CellColumn(*wanted, len(self._cell_names), function)
+        column = CellColumn(*wanted, len(self._cell_names), function, apart)
         self._columns.append(column)
         self._asked.setdefault(self.number, []).append(column)
         labels = names()
         self._cell_names += [f"{name}{CONDITION.get(c, f' | class {c}')}" for c in conditions for name in labels]
         return column
+
+    def cells_of(self, function: Function, compared: Compared, conditions: tuple[int | None, ...]) -> CellColumn:
+        """The column of the groups compared; where the bound states `fewest`, the groups left out have no cell."""
+        return self.cells(function, compared.attributes, conditions, compared.all_names, without=self._apart(compared))
+
+    def _apart(self, compared: Compared) -> tuple[int, ...]:
+        """Codes of groups whose rows take no part in the bound, not even among all rows."""
+        return () if getattr(self.stated[self.number], "fewest", None) is None else compared.left
 
     def numbers(
         self,
@@ -133,13 +143,14 @@ class Builder:
 
         conditions: all those of the column, which other values share.
         """
-        column = self.cells(function, compared.attributes, conditions, compared.all_names)
+        column = self.cells_of(function, compared, conditions)
         place = conditions.index(condition)
         own = column.offset + place * column.groups + compared.codes
         if not overall:
             return np.append(own, 0)
         known = () if self.everyone else compared.attributes
-        everyone = self.cells(function, (), conditions, lambda: ["overall"], known)
+        apart = self._apart(compared) if known else ()
+        everyone = self.cells(function, (), conditions, lambda: ["overall"], known, apart)
         return np.append(own, everyone.offset + place)
 
     def name_cells(self, names: dict[int, str]) -> None:
@@ -174,9 +185,12 @@ class Builder:
         self._auxiliaries.append(Auxiliary(size, start, **domain))
         return 2 * _LATER + first + np.arange(size)
 
-    def drop(self, names: Sequence[str]) -> None:
-        """Record groups that are left out because the data have no row for them."""
-        self._dropped += names
+    def drop(self, compared: Compared) -> None:
+        """Record the groups that are left out for want of rows, and how many they have."""
+        rows = self.occurring.per_group(compared.attributes)
+        self._dropped |= {
+            name: int(rows[code]) for name, code in zip(compared.left_names(), compared.left, strict=True)
+        }
 
     # -- inequalities -------------------------------------------------------------------------------------------
 
@@ -245,6 +259,7 @@ class Builder:
             np.concatenate([np.zeros(0), *self._spare, np.zeros(extra)]),
             best=tuple(self._best),
             dropped=tuple(self._dropped),
+            dropped_rows=tuple(self._dropped.values()),
             ratios=np.array(list(self._ratios), dtype=np.int64).reshape(-1, 2),
             statistics=tuple(self._statistics),
             auxiliaries=tuple(self._auxiliaries),

@@ -51,7 +51,7 @@ def attribute_sets(
 class Compared:
     """The groups of one set of attributes. said: their labels as names have them. codes: (k,) their codes in the
     crossing of the attributes, in order; within: number of attributes, from the first on,
-    inside whose groups alone the others are compared."""
+    inside whose groups alone the others are compared. left: codes of the groups that were left out."""
 
     attributes: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -59,6 +59,7 @@ class Compared:
     said: tuple[tuple[str, ...], ...]
     codes: np.ndarray
     within: int = 0
+    left: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, occurring: Occurring, attributes: tuple[int, ...], within: int = 0) -> Compared:
@@ -70,7 +71,7 @@ class Compared:
 
     def keep(self, kept: np.ndarray) -> Compared:
         """These groups without those where kept (k,) is False."""
-        return replace(self, codes=self.codes[kept])
+        return replace(self, codes=self.codes[kept], left=(*self.left, *self.codes[~kept].tolist()))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -78,6 +79,10 @@ class Compared:
     def name(self, group: int) -> str:
         """Name of the group-th group, its labels in the order of the data's attributes; "overall" for k."""
         return "overall" if group == len(self) else self._named(int(self.codes[group]), self.said)
+
+    def left_names(self) -> list[str]:
+        """Names of the groups that were left out, in the order of their codes."""
+        return [self._named(code, self.said) for code in self.left]
 
     def plain_name(self, group: int) -> str:
         """Its labels alone, without their attributes."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import Plan
+
+MOST_FEWEST = 10_000
+"""The largest number of rows that `without_few_rows` tries."""
 
 
 def cells_behind(plan: Plan, rows: np.ndarray) -> np.ndarray:
@@ -45,10 +51,33 @@ def coarse_groups(plan: Plan, rows: np.ndarray) -> list[tuple[Bound, str]]:
         if bound.free_thresholds:
             why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
         said = f"{bound.text}: too few training rows for a difference this small in {named}. {why}."
+        text = without_few_rows(bound, rows[used])
+        leave = "" if text is None else f"leave groups of so few rows out ({text}), "
         out.append(
             (
                 bound,
-                f"{said} Merge the group with another, mark its values missing so that no bound holds for it, or loosen the bound.",
+                f"{said} Merge the group with another, {leave}mark its values missing so that no bound holds for it, or loosen "
+                "the bound.",
             )
         )
     return out
+
+
+def dropped_words_of_groups(names: Sequence[str], rows: Mapping[str, int]) -> list[str]:
+    """What is said of the groups `names` that are left out of the bounds in training. rows: of those that have some."""
+    if not names:
+        return []
+    named = shortlist([f"{name} ({rows[name]:,})" if rows.get(name) else name for name in names], 10)
+    many = f" ({len(names):,} groups)" if len(names) > 1 else ""
+    return [f"groups left out of the bounds for want of rows{many}: {named}."]
+
+
+def without_few_rows(bound: Bound, rows: np.ndarray) -> str | None:
+    """The bound as text that leaves out the groups whose value moves in steps above it; None where it cannot say so, or
+    where hardly a group would be left. rows: (k,) of the cells that it compares."""
+    if "fewest" not in bound.OPTIONS:
+        return None
+    least = next((n for n in range(1, MOST_FEWEST + 1) if bound.step_of(n) <= bound.bound), None)
+    if least is None or (rows >= least).sum() < 2:
+        return None
+    return replace(bound, fewest=least).text  # type: ignore[type-var]

@@ -21,6 +21,7 @@ from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_n
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
+from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
@@ -57,7 +58,7 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     Raises: EmptyGroupError."""
     values, found, index, coefficient, missing = [], [], [], [], []
     offset = 0
-    for compared, dropped in bound.compared(rows.occurring, "drop" if bound.empty == "drop" else "partly"):
+    for compared, dropped in bound.compared(rows.occurring, "drop" if bound.leaves_out else "partly"):
         missing += dropped
         of = bound.values(rows, compared)
         k, r = len(compared), len(bound.tails)
@@ -119,7 +120,7 @@ def _absent_groups(bound: Any, rows: Scored) -> list[str]:
 def measured_groups(bound: Any, rows: Scored) -> float:
     """The exact value of a bound between groups; NaN where a group has none.
 
-    Raises: EmptyGroupError for a group without a row to measure, unless the bound says empty="drop".
+    Raises: EmptyGroupError for a group without a row to measure, unless the bound leaves it out.
     """
     bound.compared(rows.occurring)
     sets, _ = compared_sets(bound, rows)
@@ -146,7 +147,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     try:
         sets, missing = compared_sets(bound, rows)
     except EmptyGroupError as error:
-        return stated_facts(bound, rows) | nothing_found(str(error))
+        return stated_facts(bound, rows) | nothing_found(str(error)) | left_out_facts(bound, rows.occurring)
     if rows.clusters is not None:
         contrasts = Contrasts(sets.index, sets.coefficient)
         heeding = with_shared_clusters(bound, [v for _, v in sets.values], contrasts)
@@ -291,7 +292,7 @@ def finding(
     measures, without which no bound is met that does not leave it out. why: what else may keep the rows from deciding.
     """
     verdict = found.verdict(float(bound.bound))
-    missing, more = split_missing(bound, missing)
+    missing, more = split_missing(bound, missing, rows)
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = unmeasured(missing, f"held-out {unit}")
@@ -324,15 +325,15 @@ def shown_by(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
     return {"shown_by": {"name": name(surest), "value": plain(bounds.estimates[surest])}}
 
 
-def split_missing(bound: Any, missing: Sequence[str]) -> tuple[list[str], Finding]:
-    """Of what no row measures, what keeps the bound from being met, and the groups that it leaves out (`empty=drop`),
-    for the finding.
+def split_missing(bound: Any, missing: Sequence[str], rows: Scored) -> tuple[list[str], Finding]:
+    """Of what is missing, what keeps the bound from being met, and the groups that it leaves out (`empty=drop`,
+    `fewest`), for the finding.
 
     Groups and labels alone decide which are left out, never the model, so the limits of the others hold.
     """
-    if not missing or bound.empty != "drop":
+    if not missing or not bound.leaves_out:
         return list(missing), {}
-    return [], {"left_out": list(missing)}
+    return [], {"left_out": list(missing)} | left_out_facts(bound, rows.occurring)
 
 
 def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:

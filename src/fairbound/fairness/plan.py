@@ -28,7 +28,8 @@ class CellColumn:
 
     attributes: indices into Groups.attributes; () is one group, all rows with every attribute of `known` known.
     sizes: number of groups per attribute. conditions: a cell of each group for the rows of each of these labels;
-    (None,) for all of its rows. offset: number of its first cell.
+    (None,) for all of its rows. offset: number of its first cell. without: the number of groups of each attribute of
+    `known`, and the codes in their crossing of groups whose rows are in no cell; empty where there are none.
     """
 
     attributes: tuple[int, ...]
@@ -37,6 +38,7 @@ class CellColumn:
     conditions: tuple[int | None, ...]
     offset: int
     function: Function
+    without: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def groups(self) -> int:
@@ -75,7 +77,7 @@ class Plan:
     combined_cells: the cells that each of them reads.
     notion_of: (m,) number of the bound that each constraint belongs to. spare: (m,) slack, a share of which a method
     may keep as margin.
-    dropped: groups left out because the data have no row for them.
+    dropped: groups left out for want of rows; dropped_rows: how many rows each of them has.
     """
 
     notions: tuple[Any, ...]
@@ -89,6 +91,7 @@ class Plan:
     spare: np.ndarray
     best: tuple[BestOff, ...] = ()
     dropped: tuple[str, ...] = ()
+    dropped_rows: tuple[int, ...] = ()
     ratios: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     statistics: tuple[Statistic, ...] = ()
     auxiliaries: tuple[Auxiliary, ...] = ()
@@ -205,6 +208,9 @@ class Plan:
                 if column.attributes
                 else np.where((codes[:, list(column.known)] >= 0).all(axis=1), 0, -1)
             )
+            if column.without[1]:
+                own = cross([codes[:, a] for a in column.known], column.without[0])
+                group = np.where(np.isin(own, column.without[1]), -1, group)
             part: Any = 0
             if column.conditions != (None,):
                 part = np.full(len(targets), -1, dtype=np.int64)

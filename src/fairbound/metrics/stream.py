@@ -55,6 +55,8 @@ class Stream:
 
         Raises: DataError for rows that cannot be used; nothing of the batch is counted then.
         """
+        if y is None:
+            raise DataError("a stream of metrics needs the labels y; of decisions alone count AuditCounts.")
         unseen: dict[str, int] = {}
         if self.groups is not None:
             sensitive_features, unseen = self.groups.encode(sensitive_features)

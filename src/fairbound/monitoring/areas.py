@@ -23,6 +23,7 @@ from fairbound.fairness.judging import (
     unmeasured,
     without_rows,
 )
+from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
@@ -48,7 +49,7 @@ def judge_areas_in_time(
     try:
         made = bound.differences(rows.occurring, "drop")
     except EmptyGroupError as empty:
-        return base | nothing_found(str(empty))
+        return base | nothing_found(str(empty)) | left_out_facts(bound, rows.occurring)
     known, areas = tally.pairings.get(bound.text, {}), roles_of(bound.kind, bound.with_everyone).areas
     whos = [who for found, _ in made for who in _compared(found)]
     names = [found.name(i) for found, _ in made for i in range(len(found))]
@@ -73,7 +74,8 @@ def judge_areas_in_time(
     lower, upper, singles = limits_in_time(counts, contrasts, None, error, alpha)
     found = largest(contrasts, contrasts.of(wins) - half, lower - half, upper - half, singles - half)
     verdict = found.verdict(float(bound.bound))
-    missing, more = split_missing(bound, without_rows(bound, rows, (name for _, dropped in made for name in dropped)))
+    dropped = (name for _, names in made for name in names)
+    missing, more = split_missing(bound, without_rows(bound, rows, dropped), rows)
     if missing and verdict == "met":
         verdict = "insufficient"
     undecided = needed and verdict == "insufficient"

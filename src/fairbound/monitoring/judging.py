@@ -35,6 +35,7 @@ from fairbound.fairness.judging import (
     stated_facts,
     unmeasured,
 )
+from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
 from fairbound.monitoring.growth import grown
@@ -104,7 +105,7 @@ def judge_in_time(
     try:
         sets, missing = compared_sets(bound, _at(rows, now, losses))
     except EmptyGroupError as empty:
-        return base | nothing_found(str(empty))
+        return base | nothing_found(str(empty)) | left_out_facts(bound, rows.occurring)
     names = sets.cell_names(bound.tails)
     counts = CountsInTime.of(
         *_counts(bound, sets, _at(rows, now, losses), unit),
@@ -113,7 +114,7 @@ def judge_in_time(
     error = alpha * shares.of(_names(sets, names))
     found = _bounds(bound, counts, sets, error, alpha, unit)
     verdict = found.verdict(float(bound.bound))
-    missing, more = split_missing(bound, missing)
+    missing, more = split_missing(bound, missing, rows)
     if missing and verdict == "met":
         verdict = "insufficient"
     contrasts = Contrasts(sets.index, sets.coefficient)
@@ -284,6 +285,11 @@ def check_watched(bound: Any, threshold: float | None) -> None:
     """Raises: OptionError for a bound that cannot be judged from sums over rows or pairs, saying why. threshold: of
     scores, None for decisions."""
     if bound.judged_from == "areas":
+        if bound.fewest is not None and (bound.with_everyone or bound.kind in ("bpsn", "bnsp")):
+            raise OptionError(
+                f"{bound.text!r} compares groups with everyone, and a monitor pairs rows of everyone as they come, before it is known "
+                "which groups have few; leave fewest out, or compare groups pairwise."
+            )
         if threshold is None:
             raise OptionError(
                 f"{bound.text!r} ranks rows by their scores; give y_pred as scores, and the threshold of a positive decision "

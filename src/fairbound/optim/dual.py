@@ -129,7 +129,7 @@ class Dual:
             decay_steps=decay_steps,
         )
         check_options(dual_every, nonfinite, distributed, memory)
-        notions = stated_bounds(stated, streaming=groups is None and group_names is None)
+        notions = stated_bounds(stated, streaming=groups is None and group_names is None, counted=groups is not None)
         units = self._units = units_of(notions, targets, loss, classes=classes, soft_targets=soft_targets)
         if units is None:
             self.classes = class_names(classes)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import coarse_groups, dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import MISSING, Groups, no_groups, warn_of_groups
@@ -25,9 +25,10 @@ SOFT = "Labels between 0 and 1 need Dual(soft_targets=True)."
 PARTS = 1 << 20  # into which a row with a soft label is divided
 
 
-def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
-    """The bounds. streaming: whether nothing is said of the groups. Raises: OptionError where there is none,
-    or one compares groups then."""
+def stated_bounds(stated: Any, streaming: bool, counted: bool) -> tuple[Bound, ...]:
+    """The bounds. streaming: whether nothing is said of the groups; counted: whether the rows of each are known. Raises:
+    OptionError where there is no bound, one compares groups of which nothing is said, or leaves out groups of few rows
+    (`fewest`) where none are counted."""
     notions = constraints(stated)
     if not notions:
         raise OptionError(
@@ -38,6 +39,12 @@ def stated_bounds(stated: Any, streaming: bool) -> tuple[Bound, ...]:
         raise OptionError(
             f"{compared[0]!r} compares groups: Dual needs groups= and targets= of the training rows, or group_names= for "
             "streaming data."
+        )
+    least = [b.text for b in notions if getattr(b, "fewest", None) is not None]
+    if least and not counted:
+        raise OptionError(
+            f"{least[0]!r} counts the rows of each group: Dual needs groups= and targets= of the training rows for it. Of a "
+            "stream, leave fewest out and pass -1 for rows of small groups."
         )
     return notions
 
@@ -53,8 +60,10 @@ def check_means(plan: Plan) -> None:
 
 
 def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> None:
-    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound. stated: the plan's
-    bounds in the units that they were stated in."""
+    """Warns: DataWarning where a group (or class) of the training rows has too few rows for a bound, and of groups left
+    out. stated: the plan's bounds in the units that they were stated in."""
+    for said in dropped_words_of_groups(plan.dropped, dict(zip(plan.dropped, plan.dropped_rows, strict=True))):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
     for _, said in coarse_groups(replace(plan, notions=stated), plan.counts(rows.codes, rows.targets, rows.counts)):
         warnings.warn(said, DataWarning, stacklevel=users_line())
 

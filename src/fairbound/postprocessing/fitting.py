@@ -105,6 +105,7 @@ def fit_rule(
         **report,
         "rows": len(scores),
         "dropped_groups": list(plan.dropped),
+        "dropped_rows": dict(zip(plan.dropped, plan.dropped_rows, strict=True)),
         "small_groups": small_groups(plan, known, target),
     }
 

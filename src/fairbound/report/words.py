@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out
+from fairbound.base.verdicts import about, direction, left_out, unspoken
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
@@ -241,7 +241,21 @@ def summary(audit: dict[str, Any]) -> str:
     """What stands under the verdict: how many constraints hold, what the verdict means,
     and whether the model is constant."""
     constant = audit["metrics"].get("selection_rate") in (0.0, 1.0)
-    return _what_holds(audit) + (" The model gives all of these rows the same decision." if constant else "")
+    return (
+        _what_holds(audit)
+        + (" The model gives all of these rows the same decision." if constant else "")
+        + _silent(audit)
+    )
+
+
+def _silent(audit: dict[str, Any]) -> str:
+    """Of how many groups and rows the verdict does not speak, as they are too few (`fewest`); "" where of all."""
+    left = [c for c in audit["constraints"] if "fewest" in c]
+    if not left:
+        return ""
+    most = max(left, key=lambda c: c["left_out_rows"])
+    verdict = "The verdict does" if len(audit["constraints"]) == 1 else f"The verdict on {most['text']} does"
+    return f" {verdict} not speak of {unspoken(most)}, which fewest={most['fewest']} leaves out."
 
 
 def _what_holds(audit: dict[str, Any]) -> str:

@@ -102,7 +102,36 @@ def test_what_counts_cannot_tell_is_refused():
         counts.merge(likely)
     with pytest.raises(OptionError, match="confidence"):
         counts.audit(confidence=0.3)
-    with pytest.raises(DataError, match="labels y"):
-        fb.AuditCounts.of(scores, None)
     with pytest.raises(DataError, match="300 scores but 299 rows"):
         fb.AuditCounts.of(scores, y, groups["race"][1:])
+
+
+def test_counts_of_decisions_without_outcomes_give_the_audit_without_outcomes():
+    scores, _, groups = rows(1200)
+    stated = ["demographic_parity[crossed,fewest=30] <= 0.1", "demographic_parity_ratio >= 0.8"]
+    parts = [slice(a, a + 300) for a in range(0, 1200, 300)]
+    for given, threshold in ((scores, 0.0), ((scores > 0).astype(int), None)):
+        counts = [
+            fb.AuditCounts.of(given[p], None, {k: v[p] for k, v in groups.items()}, threshold=threshold) for p in parts
+        ]
+        found = functools.reduce(fb.AuditCounts.merge, counts).audit(stated)
+        whole = fb.audit(given, None, groups, stated, threshold=threshold)
+        for part in ("constraints", "metrics", "groups", "data", "distributions", "verdict"):
+            assert found[part] == whole[part], part
+        assert set(whole["notes"]) - set(found["notes"]) <= {n for n in whole["notes"] if n.startswith("The scores")}
+        assert set(found["metrics"]) == {"selection_rate"}
+        fb.report.table(found)
+
+
+def test_counts_without_outcomes_refuse_what_needs_them_in_the_words_of_an_audit():
+    scores, y, groups = rows(300)
+    counts = fb.AuditCounts.of(scores, None, groups, threshold=0)
+    with pytest.raises(OptionError) as of_counts:
+        counts.audit("equalized_odds <= 0.1")
+    with pytest.raises(OptionError) as of_rows:
+        fb.audit(scores, None, groups, "equalized_odds <= 0.1", threshold=0)
+    assert str(of_counts.value) == str(of_rows.value)
+    with pytest.raises(DataError, match="give y of every part, or of none"):
+        counts.merge(fb.AuditCounts.of(scores, y, groups, threshold=0))
+    with pytest.raises(DataError, match="a stream of metrics needs the labels y"):
+        fb.metrics.Stream(["accuracy"]).update(scores, None, groups)

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairbound as fb
+from fairbound.cli import columns, decided
 from fairbound.report import schema
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
@@ -62,7 +64,10 @@ def test_decisions_in_words_are_judged_without_outcomes(run, lent, tmp_path):
     ("more", "said"),
     [
         (("--constraint", "equal_opportunity <= 0.05"), "needs the outcomes of the rows (y; --label)"),
-        (("--constraint", "demographic_parity <= 0.05", "--chunk-rows", 50), "with --label, which --chunk-rows needs"),
+        (
+            ("--constraint", "equal_opportunity <= 0.05", "--chunk-rows", 50),
+            "needs the outcomes of the rows (y; --label)",
+        ),
         (("--constraint", "demographic_parity <= 0.05", "--qid", "w"), "with --label, which --qid needs"),
     ],
 )
@@ -133,8 +138,6 @@ def test_two_vendors_are_compared_each_by_its_own_threshold(run, lent):
     assert found["changed"] == int(((table.p > 0.5) != (table.p > 0.6)).sum())
     _, out, err = run("compare", "points>600", "p>0.6", "--data", path, "--group", "sex", "--json")
     assert all(d["name"].startswith("selection_rate") for d in json.loads(out)["differences"]), err
-    code, _, err = run("compare", path.parent, "p>0.6", "--data", path)
-    assert code == 2 and "with --label, which a saved model needs" in err
 
 
 @pytest.mark.parametrize(
@@ -199,3 +202,137 @@ def test_a_later_file_without_the_groups_is_told_to_name_them(run, lent, tmp_pat
     table.head(900).to_csv(tmp_path / "next.csv", index=False)
     code, _, err = run("monitor", "--data", tmp_path / "next.csv", *args)
     assert code == 2 and "name the columns of sex with --group, which this monitor compares." in err
+
+
+PARITY = ("--group", "sex", "--constraint", "demographic_parity <= 0.05")
+
+
+def audit_of(run, folder, *args):
+    """The report of an audit, and the exit code."""
+    code, _, err = run("audit", *args, "--out", folder)
+    assert (folder / "audit.json").exists(), err
+    found = json.loads((folder / "audit.json").read_text())
+    schema.validate(found)
+    return found, code
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--score", "said", "--positive", "approved"),
+        ("--score", "said=approved"),
+        ("--score", "p"),
+        ("--score", "p", "--threshold", 0.4),
+        ("--score", "points>600"),
+    ],
+)
+def test_a_file_in_parts_is_judged_without_outcomes_as_the_whole(run, lent, tmp_path, given):
+    path, table = lent
+    table.assign(points=600 + 100 * (table.p - 0.5)).to_csv(path, index=False)
+    whole, code = audit_of(run, tmp_path / "w", "--data", path, *PARITY, *given)
+    parts, again = audit_of(run, tmp_path / "p", "--data", path, *PARITY, *given, "--chunk-rows", 150)
+    assert code == again
+    for part in ("constraints", "metrics", "groups", "distributions", "data", "title", "verdict"):
+        assert parts[part] == whole[part], part
+
+
+@pytest.fixture
+def learnt(lent, tmp_path):
+    """A model trained under shares selected, in its folder, and its decisions on the file."""
+    path, table = lent
+    y = np.random.default_rng(1).random(len(table)) < table.p
+    table["noise"] = np.random.default_rng(0).normal(size=len(table))
+    stated = "demographic_parity[fewest=30] <= 0.3"
+    fair = fb.FairClassifier(stated, random_state=0, budget="30 steps").fit(
+        table[["p", "noise"]], np.where(y, "yes", "no"), sensitive_features=table[["sex"]]
+    )
+    fair.save(tmp_path / "model")
+    table.to_csv(path, index=False)
+    return tmp_path / "model", fair.predict(table[["p", "noise"]]) == "yes"
+
+
+@pytest.mark.parametrize("more", [(), ("--chunk-rows", 300)])
+def test_a_saved_model_is_judged_without_outcomes_by_its_own_bounds(run, lent, learnt, tmp_path, more):
+    path, table = lent
+    folder, decisions = learnt
+    found, _ = audit_of(run, tmp_path / "o", "--data", path, "--model", folder, "--group", "sex", *more)
+    (bound,) = found["constraints"]
+    by_sex = pd.Series(decisions).groupby(table.sex).mean()
+    assert bound["text"] == "demographic_parity[fewest=30] <= 0.3"
+    assert bound["value"] == pytest.approx(abs(by_sex["F"] - by_sex["M"]))
+    assert set(found["metrics"]) == {"selection_rate"} and found["data"]["positive"] == "yes"
+    assert any("No outcomes were given" in note for note in found["notes"])
+    args = ("audit", "--data", path, "--model", folder, "--group", "sex", "--out", tmp_path / "x", *more)
+    code, _, err = run(*args, "--constraint", "equalized_odds <= 0.1")
+    assert code == 2 and "needs the outcomes of the rows (y; --label), and none are given" in err
+    code, _, err = run(*args, "--positive", "no")
+    assert code == 2 and "the model's positive label is 'yes', not 'no'" in err
+
+
+def test_what_a_model_of_more_classes_decides_needs_outcomes(run, lent, tmp_path):
+    path, table = lent
+    kind = np.resize(["a", "b", "c"], len(table))
+    fair = fb.FairClassifier(random_state=0, budget="5 steps").fit(table[["p"]], kind)
+    fair.save(tmp_path / "three")
+    code, _, err = run("audit", "--data", path, "--model", tmp_path / "three", *PARITY, "--out", tmp_path / "o")
+    assert code == 2 and "the model has 3 classes, none of them positive" in err and "--label" in err
+    fb.FairRegressor(random_state=0).fit(table[["p"]], table.w).save(tmp_path / "number")
+    code, _, err = run("audit", "--data", path, "--model", tmp_path / "number", *PARITY, "--out", tmp_path / "o")
+    assert code == 2 and "with --label, which a saved FairRegressor needs" in err
+
+
+def test_a_saved_model_and_a_column_are_compared_without_outcomes(run, lent, learnt, tmp_path):
+    path, table = lent
+    folder, decisions = learnt
+    _, out, err = run("compare", folder, "p>0.6", "--data", path, "--group", "sex", "--json")
+    found = json.loads(out)
+    assert found["changed"] == int((decisions != (table.p > 0.6)).sum()), err
+    assert {d["name"].split(",")[0].split("[")[0] for d in found["differences"]} == {
+        "selection_rate",
+        "demographic_parity",
+    }
+    code, _, err = run(
+        "compare", folder, "p>0.6", "--data", path, "--group", "sex", "--constraint", "equalized_odds <= 1"
+    )
+    assert code == 2 and "needs the outcomes of the rows" in err
+
+
+def test_the_decisions_of_a_saved_model_are_watched_without_outcomes(run, lent, learnt, tmp_path):
+    _, table = lent
+    folder, decisions = learnt
+    state = ("--state", tmp_path / "state")
+    table[:1200].to_csv(tmp_path / "a.csv", index=False)
+    table[1200:].to_csv(tmp_path / "b.csv", index=False)
+    table.assign(paid=np.resize(["no", "yes"], 2000)).to_csv(tmp_path / "c.csv", index=False)
+
+    def watched(name, *more):
+        return run("monitor", "--group", "sex", "--model", folder, "--data", tmp_path / name, "--json", *more)
+
+    for name in ("a.csv", "b.csv"):
+        _, out, err = watched(name, *state)
+        assert out, err
+    found = json.loads(out)
+    assert found["metrics"] == {"selection_rate": pytest.approx(decisions.mean())} and found["rows"] == 2000
+    code, _, err = watched("c.csv", *state, "--label", "paid")
+    assert code == 2 and "--label differs from the state: this monitor watches decisions without outcomes" in err
+    code, _, err = watched("a.csv", "--state", tmp_path / "new", "--constraint", "equalized_odds <= 1")
+    assert code == 2 and "needs the outcomes of the rows" in err
+    _, out, err = watched("c.csv", "--state", tmp_path / "labelled", "--label", "paid")
+    assert "accuracy" in json.loads(out)["metrics"], err
+    code, _, err = watched("a.csv", "--state", tmp_path / "labelled")
+    assert code == 2 and "name the column with --label" in err
+
+
+def test_the_file_is_read_once_to_say_who_has_no_outcome(run, lent, tmp_path, monkeypatch):
+    path, _ = lent
+    read, times = columns.read_table, []
+    for module in (columns, decided):
+        monkeypatch.setattr(module, "read_table", lambda *args, **more: times.append(args) or read(*args, **more))
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--drop-missing-labels")
+    _, out, _ = run(
+        "audit", *args, "--score", "said=approved", "--constraint", "equal_opportunity <= 0.2", "--out", tmp_path / "o"
+    )
+    assert SELECTIVE in out and len(times) == 1
+    times.clear()
+    _, out, err = run("compare", "said=approved", "p>0.5", *args)
+    assert "said=approved: Who has an outcome depends on the decision" in out and len(times) == 1, err

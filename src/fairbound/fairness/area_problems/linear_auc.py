@@ -12,7 +12,7 @@ Source: Yao, Lin, Yang (2023), (6) with the quadratic loss; the exact solution i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,10 @@ def moments_of(
     bound: str | AUCParity, groups: Groups, target: np.ndarray, features: Any, sample_weight: Any = None
 ) -> Moments:
     """The moments of some rows, as `LinearAUC` takes them. Moments of parts of a table can be merged."""
-    compared = _comparisons(bound, Occurring.every(groups.attributes, groups.labels)).compared
+    of_all = replace(
+        area_bound(bound, "the exact solver", 0.0), fewest=None
+    )  # groups that are left out keep their cells
+    compared = _comparisons(of_all, Occurring.every(groups.attributes, groups.labels)).compared
     cells = cells_of(groups, target, compared.attributes)
     return Moments.of(features, cells, 2 * (int(np.prod(compared.sizes)) + 1), sample_weight)
 

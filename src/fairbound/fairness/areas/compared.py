@@ -60,12 +60,15 @@ class Comparisons:
         return np.unique(self.sides)
 
 
-def comparisons(compared: Compared, kind: str, overall: bool) -> Comparisons:
-    """Every two groups, or each group and everyone (`overall`), in both directions."""
+def comparisons(compared: Compared, kind: str, overall: bool, apart: bool = False) -> Comparisons:
+    """Every two groups, or each group and everyone (`overall`), in both directions. apart: whether groups left out are
+    not among everyone."""
     k, cells = len(compared), int(np.prod(compared.sizes))
     group = np.zeros((k + 1, cells), dtype=bool)
     group[np.arange(k), compared.codes] = True
     group[k] = True
+    if apart:
+        group[k, list(compared.left)] = False
     none = np.zeros_like(group)
     sets = np.concatenate([np.hstack([none, group]), np.hstack([group, none]), np.hstack([group, group])])
     a, b = compared.pairs("overall" if overall or kind == "bpsn_bnsp" else "pairwise")

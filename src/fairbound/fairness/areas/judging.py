@@ -15,6 +15,7 @@ from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
+from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
@@ -51,7 +52,7 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
     try:
         made = bound.differences(rows.occurring, "drop")
     except EmptyGroupError as error:
-        return stated_facts(bound, rows) | nothing_found(str(error))
+        return stated_facts(bound, rows) | nothing_found(str(error)) | left_out_facts(bound, rows.occurring)
     missing = without_rows(bound, rows, (name for _, dropped in made for name in dropped))
     parts = [_areas(rows, found) for found, _ in made]
     level = alpha / sum(len(found) for found, _ in made)

@@ -107,7 +107,7 @@ class AUCParity(GroupBound):
         """
         out = []
         for compared, dropped in self.compared(occurring, empty):
-            found = comparisons(compared, self.kind, self.against == "overall")
+            found = comparisons(compared, self.kind, self.against == "overall", self.fewest is not None)
             counts = np.concatenate([occurring.per_group(compared.attributes, y) for y in (0, 1)])
             if (found.sets[found.used] @ counts == 0).any():
                 raise EmptyGroupError(
@@ -118,9 +118,9 @@ class AUCParity(GroupBound):
 
     def compile(self, builder: Builder) -> None:
         loss = pair_loss(self.surrogate, self.sharpness, self.c1)
-        for found, dropped in self.differences(builder.occurring):
-            builder.drop(dropped)
-            column = builder.cells(LOSS, found.compared.attributes, (0, 1), found.compared.all_names)
+        for found, _ in self.differences(builder.occurring):
+            builder.drop(found.compared)
+            column = builder.cells_of(LOSS, found.compared, (0, 1))
             sets, sides = np.unique(found.sides, return_inverse=True)
             sides = sides.reshape(found.sides.shape)
             pairs = np.stack([sides[:, [1, 0]], sides[:, [2, 3]]], axis=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 from fairbound.base.checks import check_choice, positive
 from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.language import Key, plain_number
+from fairbound.fairness.language import Key, number_text, plain_number
 
 SMOOTHING = {"surrogate": Key("surrogate"), "sharpness": Key("sharpness", plain_number, repr)}
 
@@ -42,6 +43,21 @@ def check_largest(largest: float | None) -> None:
     """Raises: OptionError where `largest` is given and is no positive number."""
     if largest is not None and not 0 < largest < math.inf:
         raise OptionError(f"largest must be a positive number, got {largest!r}; a loss above it counts as it.")
+
+
+def check_fewest(bound: Any) -> None:
+    """Makes `fewest` an int where it is given. Raises: OptionError where it is no whole number from 1 on."""
+    fewest = bound.fewest
+    if fewest is None:
+        return
+    whole = isinstance(fewest, Real) and not isinstance(fewest, bool) and math.isfinite(fewest) and fewest % 1 == 0
+    if not whole or fewest < 1:
+        shown = number_text(float(fewest)) if isinstance(fewest, Real) else repr(fewest)
+        raise OptionError(
+            f"fewest must be a whole number of rows, 1 or more, got {shown}; groups of fewer rows are left out of the "
+            f"bound, as by fewest=30. To leave none out, say no fewest."
+        )
+    object.__setattr__(bound, "fewest", int(fewest))
 
 
 def without_largest(bound: Bound, example: str) -> str:

@@ -8,7 +8,7 @@ or by ratios.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -23,7 +23,8 @@ from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
-from fairbound.fairness.notions.checks import SMOOTHING, check_largest, check_smoothing, without_largest
+from fairbound.fairness.leaving_out import enough, nothing_left
+from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_largest, check_smoothing, without_largest
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
 from fairbound.fairness.values import Shares, Values, loss_values, rate_values
@@ -42,12 +43,17 @@ class GroupBound(Bound):
     attributes: "each" sensitive attribute by itself, "crossed" for their combinations, "both" for each and crossed, or
         a tuple of names to cross.
     empty: a group without a row to measure "raise"s EmptyGroupError, or is "drop"ped from the bound and reported.
+    fewest: rows that a group must have behind each of its values; a group of fewer is left out of the bound and
+        reported, whatever `empty` says. A whole number from 1 on; None leaves none out.
+    only: of each set of attributes the codes of the groups that are not left out, filled in by `settled_on`.
     """
 
     bound: float
     against: Literal["pairwise", "overall", "best"] = "pairwise"
     attributes: Literal["each", "crossed", "both"] | tuple[str, ...] = "each"
     empty: Literal["raise", "drop"] = "raise"
+    fewest: int | None = None
+    only: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] | None = field(default=None, repr=False, compare=False)
 
     needs = frozenset({"groups"})
     most: ClassVar[float] = 1.0
@@ -61,6 +67,7 @@ class GroupBound(Bound):
         "both": Word("attributes", "both"),
         "by": Key("attributes", lambda text: tuple(text.split("+")), "+".join),
         "empty": Key("empty"),
+        "fewest": Key("fewest", plain_number),
     }
 
     def __post_init__(self) -> None:
@@ -73,6 +80,7 @@ class GroupBound(Bound):
             )
         check_choice("against", self.against, ("pairwise", "overall", "best"))
         check_choice("empty", self.empty, ("raise", "drop"))
+        check_fewest(self)
         if self.attributes not in ("each", "crossed", "both"):
             names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
             if not names or not all(names) or len(set(names)) < len(names):
@@ -101,6 +109,16 @@ class GroupBound(Bound):
         """The attribute inside whose groups the other attributes are compared; None for none."""
         return None
 
+    @property
+    def compares_alone(self) -> bool:
+        """Whether one group suffices: it is compared with all rows, or bounded by itself."""
+        return self.against == "overall" or self.compares == "values"
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether groups without enough rows are left out, and said to be."""
+        return self.fewest is not None or self.empty == "drop"
+
     def over(self, attributes: str) -> Self:
         return replace(self, attributes=attributes) if self.attributes == "each" else self  # type: ignore[arg-type]
 
@@ -128,43 +146,54 @@ class GroupBound(Bound):
         """(R, k + 1) numbers of the quantities that train each value of each group, and of all rows."""
         raise NotImplementedError
 
+    def counted(self, occurring: Occurring) -> list[tuple[Compared, np.ndarray]]:
+        """The groups that occur, of each set of attributes, and (R, k) the rows behind each of their values."""
+        out = []
+        for attributes in attribute_sets(self.attributes, occurring.attributes, self.text, self.within):
+            found = Compared.of(occurring, attributes, 0 if self.within is None else 1)
+            rows = np.stack([occurring.per_group(attributes, c)[found.codes] for c in self.conditions()])
+            out.append((found, rows))
+        return out
+
+    def settled_on(self, occurring: Occurring) -> Self:
+        if self.fewest is None:
+            return self
+        kept = {
+            found.attributes: tuple(found.codes[enough(self, found, rows)].tolist())
+            for found, rows in replace(self, only=None).counted(occurring)
+        }
+        return replace(self, only=tuple(kept.items()))
+
     def compared(self, occurring: Occurring, empty: str | None = None) -> list[tuple[Compared, list[str]]]:
         """The groups that can be measured, of each set of attributes, and the names of those left out.
 
         empty: the bound's own by default; "partly" leaves out none that has rows for one of the values, and names those
-        that it lacks.
+        that it lacks. Where the bound states `fewest`, that alone decides.
         Raises: EmptyGroupError for a group without a row, where `empty` says so, and where nothing is left to compare.
         """
         out = []
-        names = occurring.attributes
-        for attributes in attribute_sets(self.attributes, names, self.text, self.within):
-            found = Compared.of(occurring, attributes, 0 if self.within is None else 1)
-            rows = np.stack([occurring.per_group(attributes, c)[found.codes] for c in self.conditions()])
-            if (rows == 0).any() and (empty or self.empty) == "raise":
+        for found, rows in self.counted(occurring):
+            if self.fewest is None and (rows == 0).any() and (empty or self.empty) == "raise":
                 g, r = (int(first) for first in np.argwhere(rows.T == 0)[0])
                 what = self.row_words(self.conditions()[r])
                 raise EmptyGroupError(
                     f"{self.text!r}: the group {found.name(g)!r} has no {what}, so its part of the bound is undefined. Merge "
                     f"the group with another, mark its value missing, or leave it out: {replace(self, empty='drop').text!r}."
                 )
-            has = (rows > 0).any(0) if empty == "partly" else (rows > 0).all(0)
-            kept = found.keep(np.asarray(has))
-            alone = self.against == "overall" or self.compares == "values"
-            if not len(kept if alone else kept.pairs("pairwise")[0]):
-                what = "*".join(names[a] for a in attributes)
-                few = f"only {[kept.name(g) for g in range(len(kept))]}" if len(kept) else "none of them"
-                raise EmptyGroupError(
-                    f"{self.text!r} compares groups of {what!r}, but {few} can be measured; at least two groups are needed."
-                )
+            partly = self.fewest is None and empty == "partly"
+            has = np.asarray((rows > 0).any(0)) if partly else enough(self, found, rows)
+            kept = found.keep(has)
+            if not len(kept if self.compares_alone else kept.pairs("pairwise")[0]):
+                raise EmptyGroupError(nothing_left(self, occurring.attributes, found, kept))
             lacks = [kept.name(g) + self.tails[r] for r, g in np.argwhere(rows[:, has] == 0)]
-            out.append((kept, [*(found.name(int(g)) for g in np.flatnonzero(~has)), *lacks]))
+            out.append((kept, [*kept.left_names(), *lacks]))
         return out
 
     # -- training -----------------------------------------------------------------------------------------------
 
     def compile(self, builder: Builder) -> None:
-        for compared, dropped in self.compared(builder.occurring):
-            builder.drop(dropped)
+        for compared, _ in self.compared(builder.occurring):
+            builder.drop(compared)
             numbers = self.quantities(builder, compared)
             if self.against == "best" and self.compares != "values":
                 self._compile_best(builder, compared, numbers)

@@ -89,7 +89,9 @@ class PartialBound(GroupBound):
         return (None,)
 
     def score_curves(self) -> tuple[tuple[PartialStatisticalParity, int | None], ...]:
-        curve = PartialStatisticalParity(bound=1.0, interval=self.interval, own=self.own, attributes=self.attributes)
+        curve = PartialStatisticalParity(
+            bound=1.0, interval=self.interval, own=self.own, attributes=self.attributes, fewest=self.fewest
+        )
         return tuple((curve, condition) for condition in self.conditions())
 
     def intervals_of(self, compared: Compared) -> tuple[Percentiles, ...]:
@@ -142,9 +144,9 @@ class PartialStatisticalParity(PartialBound):
 
     def compile(self, builder: Builder) -> None:
         step = step_named(self.surrogate, self.sharpness)
-        for compared, dropped in self.compared(builder.occurring):
-            builder.drop(dropped)
-            column = builder.cells(LOSS, compared.attributes, (None,), compared.all_names)
+        for compared, _ in self.compared(builder.occurring):
+            builder.drop(compared)
+            column = builder.cells_of(LOSS, compared, (None,))
             levels = self.levels()
             intervals = self.intervals_of(compared)
             middle = np.mean([i.rank(levels) + i.rank(levels + self.bound) for i in intervals], axis=0) / 2
@@ -184,9 +186,9 @@ class PartialGroupAUC(PartialBound):
 
     def compile(self, builder: Builder) -> None:
         loss = pair_loss({"clip": "ramp", "logistic": "sigmoid"}[self.surrogate], self.sharpness, 1.0)
-        for compared, dropped in self.compared(builder.occurring):
-            builder.drop(dropped)
-            column = builder.cells(LOSS, compared.attributes, (None,), compared.all_names)
+        for compared, _ in self.compared(builder.occurring):
+            builder.drop(compared)
+            column = builder.cells_of(LOSS, compared, (None,))
             first, second = (
                 np.stack(p, 1).ravel() for p in (compared.pairs("pairwise"), compared.pairs("pairwise")[::-1])
             )
@@ -212,9 +214,9 @@ class PartialRateBound(DecisionBound, PartialBound):
 
     def compile(self, builder: Builder) -> None:
         step, conditions = step_named(self.surrogate, self.sharpness), self.conditions()
-        for compared, dropped in self.compared(builder.occurring):
-            builder.drop(dropped)
-            column = builder.cells(LOSS, compared.attributes, conditions, compared.all_names)
+        for compared, _ in self.compared(builder.occurring):
+            builder.drop(compared)
+            column = builder.cells_of(LOSS, compared, conditions)
             sets = np.concatenate([_sets(column, compared, place) for place in range(len(conditions))])
             intervals = self.intervals_of(compared) * len(conditions)
             made = builder.statistic(WithinShares(column.offset, sets, step, intervals))

@@ -41,7 +41,7 @@ from fairbound.rows.occurring import Occurring
 
 @dataclass(frozen=True, kw_only=True)
 class RankingBound(GroupBound):
-    """Weighted sums of quantities of a ranking are at most `bound`. Options as of GroupBound.
+    """Weighted sums of quantities of a ranking are at most `bound`. Options as of GroupBound, but for `fewest`.
 
     sharpness: multiplies differences of scores inside the sigmoids that training differentiates.
     """
@@ -57,6 +57,11 @@ class RankingBound(GroupBound):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.fewest is not None:
+            raise OptionError(
+                f"{self.name} is measured by queries, and fewest counts rows; leave it out. Mark the values of small groups missing, "
+                "or merge them."
+            )
         positive(self, "sharpness")
 
     def conditions(self) -> tuple[int | None, ...]:

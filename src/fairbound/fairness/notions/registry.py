@@ -63,7 +63,7 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     """The bound stated by `text`, as in "demographic_parity <= 0.02" or "equalized_odds[sum,crossed] <= 0.05".
 
     Inside the brackets, separated by commas, what the notion's OPTIONS list: pairwise | overall | best; each | crossed
-    | by=ATTRIBUTE+ATTRIBUTE; max | sum; y=1 | y=0 | y=both (losses); surrogate=..., sharpness=..., empty=...
+    | by=ATTRIBUTE+ATTRIBUTE; max | sum; y=1 | y=0 | y=both (losses); surrogate=..., sharpness=..., empty=..., fewest=...
     Of one class: "recall of class b >= 0.95" or "recall[b] >= 0.95"; "error of class b <= 0.05" or "error[b] <= 0.05".
     A notion of your own comes after its module, which is imported: "my_notions:npv_parity <= 0.05".
     bound: the number, for a text that states none.

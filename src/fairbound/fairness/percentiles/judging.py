@@ -22,6 +22,7 @@ from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
+from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
@@ -92,7 +93,7 @@ def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:
     try:
         made, dropped = curves_of(bound, rows, "drop")
     except EmptyGroupError as error:
-        return stated_facts(bound, rows) | nothing_found(str(error))
+        return stated_facts(bound, rows) | nothing_found(str(error)) | left_out_facts(bound, rows.occurring)
     found = _bounds(bound, made, alpha, 1.0)
     name = Names([(len(c.pairs()[0]), c.name) for c in made]).__getitem__
     method = method_of_rows(METHOD if rows.weight is None else METHOD.replace("guaranteed", "asymptotic"), rows)

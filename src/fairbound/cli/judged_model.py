@@ -1,0 +1,136 @@
+"""A saved model that is judged on a file: its scores, its groups of training beside the file's, and what a reader must
+know of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fairbound.base.errors import OptionError
+from fairbound.base.names import shortlist
+from fairbound.cli.columns import in_file
+from fairbound.cli.judging_options import AuditOptions
+from fairbound.cli.saved_model import trained_columns, training_facts
+from fairbound.estimators.classifier import FairClassifier
+from fairbound.estimators.folder import Folder
+from fairbound.estimators.saved import kind_of
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import is_label
+from fairbound.tables import Encoded
+
+
+def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier:
+    """The saved classifier, for rows without outcomes. positive: the label that is said to be positive. Raises: OptionError for another model, and for one of more classes, whose decisions say
+    nothing there, or another positive label."""
+    kind = kind_of(folder)
+    if kind != "FairClassifier":
+        raise OptionError(f"name the column of true outcomes with --label, which a saved {kind} needs.")
+    classifier = FairClassifier.load(folder)
+    if len(classifier.classes_) > 2:
+        raise OptionError(
+            f"the model has {len(classifier.classes_)} classes, none of them positive, so nothing can be said of its decisions alone; "
+            "name the column of true outcomes with --label."
+        )
+    if positive is not None and not is_label(classifier.classes_.tolist()[1], positive):
+        raise OptionError(
+            f"the model's positive label is {str(classifier.classes_[1])!r}, not {positive!r}; leave --positive out."
+        )
+    return classifier
+
+
+def label_of_training(folder: Folder | None) -> str:
+    """The column that a saved model learnt to tell, "decision" where its folder has none."""
+    known = {} if folder is None else trained_columns(folder)
+    return str(known.get("label", "decision"))
+
+
+def encoded_rows(classifier: FairClassifier, frame: Any, options: AuditOptions, used: set[Any]) -> Encoded:
+    """The rows of the file as the saved model takes them. used: columns of the file that are no features."""
+    assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
+    with in_file(options.data, frame.index.to_numpy()):
+        encoded = Encoded.of(classifier.encoder_, frame)
+    report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
+    return replace(encoded, report=report)
+
+
+def encoding_notes(encoded: Encoded) -> list[str]:
+    """What is noted of the rows' columns."""
+    return [line for line in encoded.report.lines() if ": dropped, " not in line]
+
+
+def beside_training(
+    classifier: FairClassifier, groups: Groups | None, bounds: Sequence[Any], rows: int
+) -> tuple[Groups | None, list[str]]:
+    """The file's groups with those of training, and what a reader must know of them. rows: of the file."""
+    if groups is None:
+        return None, []
+    found, new = with_groups_of_training(classifier, groups)
+    return found, [*lacked_in_training(new, rows), *not_judged(classifier, found, bounds)]
+
+
+def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
+    """What the report says of the saved model, or where `model` is None, of the column of scores."""
+    if model is None:
+        return {"kind": "scores", "description": f"the column {options.score} of the file"}
+    return {
+        "kind": model.fit_report_["model"]["kind"],
+        "description": f"saved in {Path(str(options.model)).name}",
+        **training_facts(model),
+    }
+
+
+def with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple[Groups, Counter[tuple[str, str]]]:
+    """The file's groups with those of training, and the rows by (attribute,
+    group) of every group that training lacked."""
+    known = classifier.groups_
+    if set(known.attributes) != set(groups.attributes):
+        return groups, Counter()
+    found, new = groups.after(known)
+    counts = found.counts()
+    return found, Counter({(a, label): counts[a][label] for a, labels in new.items() for label in labels})
+
+
+def not_judged(classifier: FairClassifier, groups: Groups, bounds: Sequence[Any]) -> list[str]:
+    """A warning where the model was trained under bounds on attributes that this audit is not given."""
+    known = classifier.groups_
+    if not any("groups" in bound.needs for bound in bounds):
+        return []
+    missing = [name for name in known.attributes if name not in groups.attributes]
+    if not missing:
+        return []
+    return [
+        f"The model was trained under bounds on {' and '.join(missing)} too, which this audit does not judge: its verdicts are of "
+        f"{' and '.join(groups.attributes)} alone. Name them all with --group."
+    ]
+
+
+def left_out_in_training(classifier: FairClassifier | None, found: dict[str, Any]) -> list[str]:
+    """What a reader must know of groups that are judged here, and that the saved model's bounds left out in training, as
+    they had too few rows there."""
+    if classifier is None:
+        return []
+    judged = {name for c in found["constraints"] for name in c["groups"]}
+    left = classifier.fit_report_.get("dropped_groups", [])
+    both = [name for name in left if any(one == name or one.startswith((f"{name} | ", f"{name}, ")) for one in judged)]
+    if not both:
+        return []
+    return [
+        f"Too few training rows: the model's bounds left {shortlist(both, quoted=True)} out in training. Here they have enough, and "
+        "are judged."
+    ]
+
+
+def lacked_in_training(new: Counter[tuple[str, str]], rows: int) -> list[str]:
+    """What a reader must know of groups that training lacked; rows: of the file."""
+    out = []
+    for attribute in dict.fromkeys(a for a, _ in new):
+        labels = [label for a, label in new if a == attribute]
+        count = sum(new[attribute, label] for label in labels)
+        out.append(
+            f"{attribute}: {count:,} of {rows:,} rows have a group that training lacked ({shortlist(labels, quoted=True)}). They are measured here, "
+            "but the model was trained under no bound for them."
+        )
+    return out

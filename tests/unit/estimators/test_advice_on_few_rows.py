@@ -1,0 +1,71 @@
+"""What is advised where groups of few rows leave hardly more than a constant is what can help, and does help."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import fairbound as fb
+from fairbound.fairness.few_rows import without_few_rows
+
+
+def people():
+    """Rows of two large groups and twelve of five rows each; the first feature tells something of the large ones alone."""
+    rng = np.random.default_rng(0)
+    group = np.concatenate([np.resize(["a", "b"], 800), np.repeat([f"t{i}" for i in range(12)], 5)])
+    y = rng.integers(0, 2, len(group))
+    y[800:] = np.resize([0, 1, 1, 0, 1], 60)
+    x = np.column_stack([rng.normal(size=len(group)) + y * (np.arange(len(group)) < 800), rng.normal(size=len(group))])
+    return x, y, group
+
+
+@pytest.fixture(scope="module")
+def said():
+    """Each warning of a fit under equalised odds with tiny groups, and the report."""
+    x, y, group = people()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fair = fb.FairClassifier("equalized_odds <= 0.1", random_state=0).fit(x, y, group)
+    return [str(one.message) for one in caught], fair.fit_report_
+
+
+def test_both_warnings_advise_to_leave_the_groups_out(said):
+    texts, facts = said
+    small, learnt = (
+        next(t for t in texts if words in t) for words in ("too few training rows", "training rows the same answer")
+    )
+    text = "equalized_odds[fewest=10] <= 0.1"
+    assert f"leave groups of so few rows out ({text})" in small
+    assert f"leave them out ({text}), merge them with others, mark their values missing, or loosen the bound" in learnt
+    assert learnt == facts["nothing_learnt"] and facts["what_may_help"] in learnt
+    for useless in ("objective='accuracy'", "algorithm='alm'", "mlp:16", "budget)"):
+        assert useless not in learnt
+
+
+def test_the_advice_helps(said):
+    _, before = said
+    x, y, group = people()
+    stated = re.search(r"\((equalized_odds\[.*?\] <= 0.1)\)", before["what_may_help"])[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fair = fb.FairClassifier(stated, random_state=0).fit(x, y, group)
+    assert fair.fit_report_["nothing_learnt"] is None and fair.fit_report_["what_may_help"] is None
+    assert fair.fit_report_["accuracy"] > before["accuracy"] + 0.05
+
+
+@pytest.mark.parametrize(
+    ("stated", "rows", "text"),
+    [
+        ("demographic_parity <= 0.05", [4, 30, 40], "demographic_parity[fewest=20] <= 0.05"),
+        ("demographic_parity[crossed,fewest=5] <= 0.05", [7, 30, 40], "demographic_parity[crossed,fewest=20] <= 0.05"),
+        ("demographic_parity <= 0.05", [4, 5, 40], None),  # one group would be left
+        ("demographic_parity_ratio >= 0.8", [1, 30, 40], "demographic_parity_ratio[fewest=2] >= 0.8"),
+        ("pairwise_parity[inter] <= 0.05", [4, 30, 40], None),
+        ("recall of class 1 >= 0.9", [4], None),
+    ],
+)
+def test_the_bound_that_is_advised_leaves_out_what_moves_in_larger_steps(stated, rows, text):
+    assert without_few_rows(fb.constraint(stated), np.array(rows)) == text
