@@ -45,6 +45,7 @@ def compile_plan(
         builder.number = number
         bound.compile(builder)
     if objective is not None:
+        builder.number = len(bounds)
         objective.compile_objective(builder)
     return builder.plan()
 
@@ -65,7 +66,8 @@ def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None 
 class Builder:
     """Collects cells and inequalities of the bounds that compile themselves.
 
-    occurring: which groups and labels occur. stated: all bounds of the plan. number: the one that compiles now.
+    occurring: which groups and labels occur. stated: all bounds of the plan. number: the one that compiles now;
+    behind the last, the objective.
     """
 
     def __init__(self, occurring: Occurring, classes: Sequence[Any] | None, stated: tuple[Any, ...], everyone: bool):
@@ -129,7 +131,8 @@ class Builder:
 
     def _apart(self, compared: Compared) -> tuple[int, ...]:
         """Codes of groups whose rows take no part in the bound, not even among all rows."""
-        return () if getattr(self.stated[self.number], "fewest", None) is None else compared.left
+        stated = self.stated[self.number] if self.number < len(self.stated) else None
+        return () if getattr(stated, "fewest", None) is None else compared.left
 
     def numbers(
         self,

@@ -13,8 +13,11 @@ from fairbound.base.errors import DataWarning, EmptyGroupError, OptionError
 from fairbound.estimators.feasibility import more_rows
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions.rankings import PairwiseParity
+from fairbound.fairness.notions.registry import constraints
+from fairbound.fairness.objectives import LargestGroupLoss
 from fairbound.fairness.scored import Scored
 from fairbound.optim import Dual
+from fairbound.rows.groups import Groups
 
 LEFT_OUT = {"D & F": 7, "D & M": 12}
 NOTIONS = [
@@ -261,3 +264,12 @@ def test_what_cannot_count_rows_refuses_it(rows):
         fb.constraint("pairwise_parity[inter,fewest=30] <= 0.1")
     with pytest.raises(OptionError, match="measured by queries, and fewest counts rows"):
         PairwiseParity(bound=0.1, kind="inter", fewest=30)
+
+
+def test_an_objective_of_groups_stands_behind_bounds_that_leave_groups_out():
+    """Groups that a bound leaves out still count in the largest group loss, with and without bounds."""
+    y, groups = np.array([0, 1] * 6 + [1]), Groups.of(np.array(["a"] * 6 + ["b"] * 6 + ["c"]))
+    for stated in ([], constraints("demographic_parity[fewest=2] <= 0.1")):
+        plan = compile_plan(stated, groups, y, objective=LargestGroupLoss())
+        assert plan.cell_names[-3:] == ("a", "b", "c")
+        assert plan.cells(groups.codes, y)[-1, -1] == len(plan.cell_names) - 1
