@@ -9,7 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Strata:
-    """Rows grouped by stratum: rows starts[s] .. starts[s] + sizes[s] of the sorted data belong to stratum s."""
+    """Rows grouped by stratum: rows starts[s] .. starts[s] + sizes[s] of the sorted data belong to stratum s.
+
+    order: (n,) the numbers of the rows in that order, int32 where these hold them."""
 
     order: np.ndarray
     starts: np.ndarray
@@ -19,7 +21,7 @@ class Strata:
     def of(cls, cells: np.ndarray) -> Strata:
         """cells: (n, C) integers; equal rows are one stratum."""
         stratum, sizes = strata_of(cells)
-        order = np.argsort(stratum, kind="stable")
+        order = np.argsort(stratum, kind="stable").astype(np.int32 if len(stratum) < 1 << 31 else np.int64)
         return cls(order, np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
 
 

@@ -75,14 +75,17 @@ def times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def second(A: np.ndarray, mass: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """(p, p) A' Q A at the probabilities p (n,), Q = diag(mass p (1 - p))."""
+    """(p, p) A' Q A at the probabilities p (n,), Q = diag(mass p (1 - p)). Of float64 no copy of A is made."""
     weight = np.sqrt(mass * p * (1 - p)).astype(A.dtype, copy=False)[:, None]
+    if A.dtype == np.float32:
+        root = A * weight
+        Q = (root.T @ root).astype(float)
+        Q[np.diag_indices_from(Q)] *= 1 + ROUNDED
+        return Q
     Q = np.zeros((A.shape[1], A.shape[1]))
-    for part in slices(len(A)):  # so that no copy of the table is made
+    for part in slices(len(A)):
         root = A[part] * weight[part]
         Q += root.T @ root
-    if A.dtype == np.float32:
-        Q[np.diag_indices_from(Q)] *= 1 + ROUNDED
     return Q
 
 
