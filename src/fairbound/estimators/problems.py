@@ -17,6 +17,7 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
+from fairbound.rows.strata import in_least_memory
 
 
 def builder(
@@ -64,7 +65,7 @@ def problems_of(
     may be sorted in the memory that they have, which the first two problems then share. begins: whether a part is asked
     for.
     """
-    strata = np.column_stack([y, groups.codes])
+    strata = np.column_stack([in_least_memory(column) for column in (y, *groups.codes.T)])
     kept, held = None, np.zeros(0, dtype=np.int64)
     if share:
         kept, held = stratified_split(strata, [share], seed_for("validation", root=seed))

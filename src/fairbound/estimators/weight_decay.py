@@ -34,6 +34,7 @@ from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables.logistic import fitted, probabilities, ridged, second, times, total
+from fairbound.tables.numbers import slices
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""
@@ -107,15 +108,15 @@ def auto_decay(problem: FairProblem) -> float:
     taken = _taken(rows, model.features, MOST_WORK / model.outputs)
     if not len(taken) or problem.shards.count > 1 or isinstance(features, SparseRows):
         return USUAL / rows
-    dense = features[taken].cpu().float().numpy()
+    A = np.ones((len(taken), model.features + model.bias), dtype=np.float32)
+    for part in slices(len(taken)):
+        A[part, : model.features] = features[taken[part]].cpu().numpy()
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
-        dense = np.linalg.qr(dense.T)[1].T
-    weights = dense.shape[1]
-    A = np.column_stack([dense, np.ones(len(taken), dense.dtype)]) if model.bias else dense
-    del dense
-    mass = problem.weight_of_rows().cpu().double().numpy()[taken]
+        A = np.column_stack([np.linalg.qr(A[:, : model.features].T)[1].T, A[:, model.features :]])
+    weights = A.shape[1] - model.bias
+    mass = problem.weight_of_rows()[taken].cpu().double().numpy()
     mass = mass / mass.mean()
-    targets = problem.targets.cpu().double().numpy()[taken]
+    targets = problem.targets[taken].cpu().double().numpy()
     labels = [targets]
     if model.outputs > 1:
         labels = [(targets == k).astype(float) for k in np.unique(targets)]
@@ -156,7 +157,11 @@ def leave_one_out(
     scores = times(A, x)
     p = probabilities(scores)
     Q = second(A, mass, p)
-    turned = A @ np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T.astype(A.dtype)
-    h = mass * np.einsum("np,np->n", turned, turned)
+    turn = np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T.astype(A.dtype)
+    h = np.empty(len(A))
+    for part in slices(len(A)):
+        turned = A[part] @ turn
+        np.einsum("np,np->n", turned, turned, out=h[part])
+    h *= mass
     without = scores + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
     return total(without, y, mass) / mass.sum(), Q

@@ -71,7 +71,7 @@ def sorted_rows(
     if in_place and x.is_contiguous():
         reorder(x, order)
     else:
-        x = x[torch.as_tensor(order)]
+        x = x.index_select(0, torch.as_tensor(order, device=device))
     if x.is_floating_point() and not all(bool(torch.isfinite(part).all()) for part in x.split(ROWS_AT_ONCE)):
         raise DataError(_name_rows(x, order))
     if isinstance(model, ModuleModel):

@@ -17,7 +17,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import seen, unspelled
 from fairbound.rows.labels import FEATURE_CODES
-from fairbound.rows.reading import column_values, factorised, frame_of, is_missing, plain_array, series_of
+from fairbound.rows.reading import coded_column, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
 FIRST = 200
@@ -47,7 +47,7 @@ def texts_of(column: Any) -> np.ndarray:
 def _coded_texts(column: Any) -> tuple[np.ndarray, list[str | None]]:
     """One column as codes (n,) and the texts that they number; some texts may be equal, and None means missing."""
     try:
-        codes, values = factorised(column_values("the labels", column))
+        codes, values = coded_column("the labels", column)
     except TypeError as error:
         raise DataError(f"a group must be a text, a number, a bool or a date, and one is not ({error}).") from None
     return codes, [label_text(value) for value in values]
@@ -73,7 +73,7 @@ def columns_of(sensitive_features: Any) -> dict[str, Any]:
     array = np.asarray(plain_array(sensitive_features))
     if isinstance(sensitive_features, list | tuple) and array.dtype.kind in "US":
         array = np.asarray(sensitive_features, dtype=object)  # where None and NaN are no texts
-    array = array.astype(object)
+    array = array if array.dtype.kind in "biu" else array.astype(object)
     if array.ndim == 1:
         return {"group": array}
     if array.ndim == 2:
@@ -134,7 +134,8 @@ class Groups:
             raise DataError("sensitive_features holds no attribute.")
         if len({len(c) for c in codes}) > 1:
             raise DataError(f"the sensitive attributes differ in length: {[len(c) for c in codes]}.")
-        return cls(np.stack(codes, axis=1), tuple(columns), tuple(names))
+        joined = np.stack(codes, axis=1) if len(codes) > 1 else codes[0][:, None]
+        return cls(joined, tuple(columns), tuple(names))
 
     @classmethod
     def of_rows(cls, sensitive_features: Any, n: int, what: str = "scores") -> Groups:

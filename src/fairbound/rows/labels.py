@@ -11,7 +11,7 @@ import numpy as np
 
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
 from fairbound.base.names import shortlist, unspelled
-from fairbound.rows.reading import column_array, column_values, is_missing, plain_array
+from fairbound.rows.reading import column_array, column_values, is_missing, places_among, plain_array
 
 MANY_CLASSES = 100
 SOME = 0.01
@@ -156,9 +156,9 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
         or more than 100 values in fewer than ten rows each.
     """
     if isinstance(y, np.ndarray) and not np.ma.is_masked(y) and y.ndim == 1 and y.dtype.kind in "biuf":
-        found, codes = np.unique(y, return_inverse=True)
+        found = np.unique(y)
         if len(found) >= 2 and np.isfinite(found).all():
-            return codes.astype(np.int64), _checked_classes(found.tolist(), len(y))
+            return places_among(found, y), _checked_classes(found.tolist(), len(y))
     values = _plain_labels(y)
     if not values:
         raise DataError("there are no labels: found 0 sample(s). Check the filter or the file that made them.")

@@ -152,6 +152,21 @@ def factorised(values: list[Any]) -> tuple[np.ndarray, list[Any]]:
     return codes, [value for _, value in index] if apart else list(index)
 
 
+def coded_column(name: str, values: Any) -> tuple[np.ndarray, list[Any]]:
+    """(n,) codes into the distinct Python values of one column; arguments and errors as of `column_values`, and
+    TypeError for a value that has no hash."""
+    whole = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biu"
+    if not whole or isinstance(values, np.ma.MaskedArray):
+        return factorised(column_values(name, values))
+    kinds = np.unique(values)  # without a Python object for each row
+    return places_among(kinds, values), kinds.tolist()
+
+
+def places_among(kinds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(n,) int64 the place of each of some values (n,) among those that occur (k,), ascending."""
+    return np.searchsorted(kinds, values)
+
+
 def is_missing(value: object) -> bool:
     """Whether a cell is None, NaN, NaT or pandas.NA."""
     if isinstance(value, float | np.floating | Decimal):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.rows.strata import Strata, ranked
+from fairbound.rows.strata import ranked, strata_of
 
 
 def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> list[np.ndarray]:
@@ -26,16 +26,14 @@ def stratified_split(strata: np.ndarray, shares: Sequence[float], seed: int) -> 
     """
     if min(shares, default=0) < 0 or not sum(shares) < 1:
         raise OptionError(f"shares must not be negative, with a sum below 1; got {list(shares)}.")
-    n = len(strata)
-    found = Strata.of(strata)
-    stratum = np.empty(n, dtype=np.min_scalar_type(len(found.sizes)))
-    stratum[found.order] = np.repeat(np.arange(len(found.sizes), dtype=stratum.dtype), found.sizes)
-    left, parts = np.random.default_rng(seed).permutation(n), []
+    n, (stratum, _) = len(strata), strata_of(strata)
+    numbers = np.arange(n, dtype=np.min_scalar_type(-n - 1))  # in half the memory
+    left, parts = np.random.default_rng(seed).permutation(numbers), []
     for share in shares:
         chosen = _first_rows(stratum[left], math.ceil(round(share * n, 9)))
-        parts.append(np.sort(left[chosen]))
+        parts.append(left[chosen])
         left = left[~chosen]
-    return [np.sort(left), *parts]
+    return [np.sort(part).astype(np.int64) for part in (left, *parts)]
 
 
 def split_whole(units: np.ndarray, strata: np.ndarray, shares: Sequence[float], seed: int) -> list[np.ndarray]:

@@ -83,13 +83,14 @@ def score_statistics(
     left = labels - p
     left = left - (weight * X) @ (inverse @ (X.T @ left))  # after a Newton step, which ends the regression
     sets = list(added)
-    E = np.hstack(sets)
+    E, widths = np.hstack(sets), [columns.shape[1] for columns in sets]
+    del sets
     E -= E.mean(0)
     weighed = weight * E
     both, slopes, out, end = X.T @ weighed, E.T @ left, [], 0
     explained = inverse @ both
-    for columns in sets:
-        start, end = end, end + columns.shape[1]
+    for width in widths:
+        start, end = end, end + width
         own = slice(start, end)
         whole = E[:, own].T @ weighed[:, own]
         spread = whole - both[:, own].T @ explained[:, own]  # of the slope, without what the columns of X account for

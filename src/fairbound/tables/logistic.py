@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
+from fairbound.tables.numbers import slices
+
 ITERATIONS, SETTLED = 50, 1e-8
 """Newton steps of a fit at most, and the fall of the mean loss expected of one at which it is the last."""
 
@@ -73,11 +75,17 @@ def times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def second(A: np.ndarray, mass: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """(p, p) A' Q A at the probabilities p (n,), Q = diag(mass p (1 - p))."""
-    root = A * np.sqrt(mass * p * (1 - p)).astype(A.dtype, copy=False)[:, None]
-    Q = (root.T @ root).astype(float, copy=False)
+    """(p, p) A' Q A at the probabilities p (n,), Q = diag(mass p (1 - p)). Of float64 no copy of A is made."""
+    weight = np.sqrt(mass * p * (1 - p)).astype(A.dtype, copy=False)[:, None]
     if A.dtype == np.float32:
+        root = A * weight
+        Q = (root.T @ root).astype(float)
         Q[np.diag_indices_from(Q)] *= 1 + ROUNDED
+        return Q
+    Q = np.zeros((A.shape[1], A.shape[1]))
+    for part in slices(len(A)):
+        root = A[part] * weight[part]
+        Q += root.T @ root
     return Q
 
 

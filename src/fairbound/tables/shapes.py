@@ -21,15 +21,16 @@ Encode = Callable[[tuple[Feature, ...], np.ndarray], np.ndarray]
 
 def labels_of_two(y: Any, rows: int) -> np.ndarray:
     """(n,) 0 or 1. Raises: OptionError without labels of two values, DataError where they are not one for each row."""
-    values, labels = (None, None) if y is None else np.unique(np.asarray(y), return_inverse=True)
-    if labels is not None and len(labels) != rows:
-        raise DataError(f"X has {rows} rows, y {len(labels)}.")
-    if values is None or labels is None or len(values) != 2:
+    given = None if y is None else np.asarray(y).ravel()
+    if given is not None and len(given) != rows:
+        raise DataError(f"X has {rows} rows, y {len(given)}.")
+    values = None if given is None else np.unique(given)
+    if values is None or len(values) != 2:
         raise OptionError(
             '"auto" chooses knots and jumps by the labels of two classes, one for each row; give a number of knots, as in '
             "knots=5, and jumps=0."
         )
-    return labels
+    return (given != values[0]).astype(np.int8)
 
 
 def shaped(

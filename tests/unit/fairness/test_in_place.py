@@ -64,7 +64,7 @@ def test_a_problem_holds_few_bytes_of_a_row_beside_its_features():
     problem.full(), problem.counts_of_cells(), problem.within(np.ones(problem.plan.n_cells + 1, dtype=bool))
     held, most = (size / problem.rows for size in tracemalloc.get_traced_memory())
     tracemalloc.stop()
-    assert problem.cells.shape == (50_000, 3) and held < 12, "the order, and a byte for each cell"
+    assert problem.cells.shape == (50_000, 3) and held < 8, "the order as int32, and a byte for each cell"
     assert most < 50, "a few numbers of each row"
 
 

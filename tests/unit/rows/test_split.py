@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from fairbound.base.errors import OptionError
+from fairbound.rows.groups import Groups
+from fairbound.rows.labels import class_labels
 from fairbound.rows.split import split_whole, stratified_split
 
 
@@ -75,3 +78,19 @@ def test_units_stay_whole_and_each_is_in_the_stratum_of_its_first_row():
     assert [int(held[np.arange(300) % 3 == s].sum()) for s in range(3)] == [25, 25, 25]
     alone = split_whole(np.arange(300), strata[first], [0.25], 0)
     assert all(map(np.array_equal, alone, stratified_split(strata[first], [0.25], 0)))
+
+
+def test_labels_groups_and_a_split_take_few_bytes_of_a_row():
+    """Numbers as Python objects, and sort orders as int64, are more than 30 bytes of each row."""
+    n = 100_000
+    y, group = (np.random.default_rng(seed).integers(0, 2, n) for seed in (0, 1))
+    codes = np.column_stack([y, group]).astype(np.int8)
+    runs = (lambda: class_labels(y)[0]), (lambda: Groups.of(group).codes), (lambda: stratified_split(codes, [0.9], 0))
+    for run, most in zip(runs, (25, 25, 27), strict=True):
+        run()
+        tracemalloc.start()
+        kept = run()
+        peak = tracemalloc.get_traced_memory()[1] / n
+        tracemalloc.stop()
+        del kept
+        assert peak < most

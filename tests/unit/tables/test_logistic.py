@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from fairbound.estimators.weight_decay import leave_one_out
 from fairbound.tables.logistic import fitted, times, total
 
 
@@ -25,3 +28,16 @@ def test_a_table_of_float32_is_fitted_as_one_of_float64(seed: int) -> None:
     exact = total(times(A, fitted(A, y, mass, penalty, x)), y, mass)
     assert abs(losses[0] - exact) < 1e-5 * n
     assert abs(losses[1] - exact) < 1e-5 * n
+
+
+def test_a_fit_makes_no_copy_of_the_table() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(50_000, 30))
+    y, penalty, mass = (A[:, 0] > rng.logistic(size=len(A))).astype(float), np.ones(30), np.ones(len(A))
+    fitted(A[:100], y[:100], mass[:100], penalty, np.zeros(30))
+    tracemalloc.start()
+    x = fitted(A, y, mass, penalty, np.zeros(30))
+    leave_one_out(A, y, mass, penalty, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.4 * A.nbytes, "a few numbers of each row"
