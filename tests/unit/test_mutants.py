@@ -360,7 +360,7 @@ MUTANTS = {
     "tilted: forecasters at the whole error": Mutant("confidence/tilted.py", "differences, error * (1 - LINE))[0]", "differences, error)[0]", "unit/confidence/test_tilted.py"),
     "sequences: the other root": Mutant("confidence/sequences.py", "(a - 1 + root) / (2", "(a - 1 - root) / (2", "unit/confidence/test_sequences.py"),
     "sequences: ratio from one cell alone": Mutant("confidence/sequences.py", "4 * (n + m) * r * hits", "4 * n * r * hits", "unit/confidence/test_sequences.py"),
-    "groups: without positives, not compared among negatives": Mutant("fairness/notions/groups.py", "(rows > 0).any(0) if empty", "(rows > 0).all(0) if empty", "unit/audits/test_audit.py"),
+    "groups: without positives, not compared among negatives": Mutant("fairness/notions/groups.py", "(rows > 0).any(0)) if partly", "(rows > 0).all(0)) if partly", "unit/audits/test_audit.py"),
     "monitor: met without a group": Mutant("monitoring/judging.py", 'if missing and verdict == "met":', "if False:", "unit/monitoring/test_monitor.py"),
     "monitor: late sets each with a share that does not shrink": Mutant("monitoring/judging.py", "LATE / (i * (i + 1))", "LATE / i", "unit/monitoring/test_monitor.py"),
     "monitor: ties of a pair as wins": Mutant("monitoring/pairing.py", "(above == 0).sum() / 2", "(above == 0).sum()", "unit/monitoring/test_areas_in_time.py"),
