@@ -107,7 +107,8 @@ def test_the_examples(example, full, quick, empty, capsys):
 
 @pytest.mark.parametrize(("library", "other"), [("xgboost", "lightgbm"), ("lightgbm", "xgboost")])
 def test_boosted_trees_under_a_bound(library, other, empty, capsys, monkeypatch):
-    """The example with one library, as where the other is not installed: the bound lowers the difference on both parts."""
+    """The example with one library, as where the other is not installed: the bound is met on the training rows, and lowers
+    the difference on the others."""
     pytest.importorskip(library, reason=f"{library} is not installed (the extra 'boosting')")
     monkeypatch.setitem(sys.modules, other, None)
     monkeypatch.setattr(sys, "argv", ["boosted_trees_under_a_bound.py"])
@@ -116,7 +117,7 @@ def test_boosted_trees_under_a_bound(library, other, empty, capsys, monkeypatch)
     printed = capsys.readouterr().out
     assert f"{other} is not installed; skipped" in printed
     free, bound = ([float(v) for v in re.findall(r"difference ([\d.]+)", line)] for line in _lines(printed, library))
-    assert bound[0] < 0.06 < 0.12 < free[0] and bound[1] < free[1]
+    assert bound[0] <= 0.03 and free[0] > 0.12 and bound[1] < free[1]
 
 
 def _lines(printed: str, library: str) -> list[str]:

@@ -329,6 +329,7 @@ MUTANTS = {
     "reduction: thresholds counted once": Mutant("postprocessing/sweep.py", "np.cumsum(sums, axis=0)", "sums", "unit/estimators/test_lottery.py"),
     "plug-in: groups of a label by the fit to the other": Mutant("estimators/plug_in.py", "probabilities(self.models[1 + place], X)", "probabilities(self.models[-1 - place], X)", "unit/estimators/test_reduction.py"),
     "plug-in: by heart is what is less right on known rows": Mutant("estimators/plug_in.py", "right[0] - right[1] >", "right[1] - right[0] >", "unit/estimators/test_reduction.py"),
+    "plug-in: gains are not looked for": Mutant("estimators/plug_in.py", "for gain in starts if gain.any()", "for gain in ()", "unit/estimators/test_reduction.py"),
     "plug-in: new rows are decided by one fold": Mutant("estimators/plug_in.py", "return np.mean([model.atoms(X) @ self.gain for model in self.models], axis=0)", "return self.models[0].atoms(X) @ self.gain", "unit/estimators/test_reduction.py"),
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
     "amounts: brackets are no minus": Mutant("tables/amounts.py", 'sign = "-" if bracketed or found["last"]', 'sign = "" if bracketed or found["last"]', "unit/tables/test_amounts.py"),

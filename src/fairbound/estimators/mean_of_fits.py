@@ -14,7 +14,7 @@ Departs: bounds as an exact penalty, whose price is twice the sum of the multipl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ class MeanOfFits(SeveralModels):
 
 @dataclass(frozen=True)
 class Mean:
-    """shares: (fits,), with sum 1. error: share of wrong decisions."""
+    """shares: (k,) of each score; of a mean their sum is 1. error: share of wrong decisions."""
 
     shares: np.ndarray
     threshold: float
@@ -69,26 +69,37 @@ def best_mean(sweep: Sweep, scores: Sequence[np.ndarray], lottery: Lottery) -> M
     """The most accurate mean found that meets the bounds on the rows of the scores, each (n,); None where none does.
 
     The search looks at GRID thresholds of each mean, and at all of its best ones at the end."""
-    search = _Search(sweep, np.stack(scores), lottery.penalty)
+    search = Search(sweep, np.stack(scores), lottery.penalty, _moved)
     single = np.eye(len(scores))
     starts = [single[k] for k in np.argsort([search.at(one) for one in single], kind="stable")[:SINGLE]]
     if lottery.shares.sum() > NEGLIGIBLE:
         starts.append(lottery.shares / lottery.shares.sum())
-    ends = [search.run(start, min(MOST, ROWS // scores[0].size)) for start in starts]
-    found = []
-    for shares in (*ends, *([] if search.best is None else [search.best[1]])):
-        threshold, excess, error = sweep.best(shares @ search.scores, np.inf)
-        if excess <= ROUNDING:
-            found.append(Mean(shares, threshold, error))
-    return min(found, key=lambda one: one.error, default=None)
+    return search.best_of(starts)
 
 
-class _Search:
-    """Moves of shares. price: of an excess over the bounds."""
+class Search:
+    """Moves of weights of scores (k, n), which say how much each counts. price: of an excess over the bounds.
+    moved: the weights (k,) that a move of some size leads to."""
 
-    def __init__(self, sweep: Sweep, scores: np.ndarray, price: float):
-        self.sweep, self.scores, self.price, self.used = sweep, scores, price, 0
+    def __init__(
+        self,
+        sweep: Sweep,
+        scores: np.ndarray,
+        price: float,
+        moved: Callable[[np.ndarray, float], list[np.ndarray]],
+    ):
+        self.sweep, self.scores, self.price, self.moved, self.used = sweep, scores, price, moved, 0
         self.best: tuple[float, np.ndarray] | None = None
+
+    def best_of(self, starts: Sequence[np.ndarray]) -> Mean | None:
+        """The most accurate weights on the ways from these starts that meet the bounds; None where none do."""
+        ends = [self.run(start, min(MOST, ROWS // self.scores.shape[1])) for start in starts]
+        found = []
+        for shares in (*ends, *([] if self.best is None else [self.best[1]])):
+            threshold, excess, error = self.sweep.best(shares @ self.scores, np.inf)
+            if excess <= ROUNDING:
+                found.append(Mean(shares, threshold, error))
+        return min(found, key=lambda one: one.error, default=None)
 
     def at(self, shares: np.ndarray) -> float:
         """The lowest priced error of any threshold."""
@@ -101,11 +112,11 @@ class _Search:
         return float((error + self.price * np.maximum(worst, 0)).min())
 
     def run(self, shares: np.ndarray, most: int) -> np.ndarray:
-        """The shares at the end."""
+        """The weights at the end."""
         value, end = self.at(shares), self.used + most
         for move in MOVES:
             while self.used < end:
-                tried = [(self.at(other), other) for other in _moved(shares, move)]
+                tried = [(self.at(other), other) for other in self.moved(shares, move)]
                 lowest, other = min(tried, key=lambda one: one[0])
                 if lowest >= value - 1e-12:
                     break

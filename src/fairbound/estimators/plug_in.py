@@ -11,13 +11,14 @@ Source: Menon, Williamson (2018), The cost of fairness in binary classification,
 probabilities); Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness; Parmanto, Munro, Doyle
 (1996), Reducing variance of committee prediction with resampling techniques (the mean of fits to all folds but one).
 Departs: any bounds that are weighted sums of rates, any number of groups; prices by exponentiated gradient on
-cross-fitted rows, with the best of all thresholds.
+cross-fitted rows, with the best of all thresholds. Where the best lottery is far more accurate than that, the gains
+themselves are moved, one atom at a time (`fairbound.estimators.mean_of_fits.Search`).
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,14 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
-from fairbound.estimators.lottery import Lottery, Pairs
-from fairbound.estimators.mean_of_fits import SeveralModels, best_mean
+from fairbound.estimators.lottery import NEGLIGIBLE, Lottery, Pairs
+from fairbound.estimators.mean_of_fits import Mean, Search, SeveralModels
 from fairbound.estimators.reduction_fits import Rules
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import Sweep
 
-MEANT = 20
-"""Priced scores of which means are tried."""
+STARTS = 4
+"""Gains, beside those of the best lottery, near to which better ones are looked for."""
 BY_HEART = 0.05
 ERRORS = 3
 """A classifier knows its rows by heart that is right on more of them than of held-out rows,
@@ -138,27 +139,32 @@ class PlugIn(Rules):
 
     def fit(self, prices: np.ndarray) -> np.ndarray:
         """(m,) the excess of every inequality under these prices, where a positive decision is worth more than 0."""
-        scores = self._chance @ self._gain(prices)
+        gain = self._gain(prices)
+        scores = self._chance @ gain
         self._pairs.add(scores)
-        self._tried.append(prices.copy())
-        self._take(None, prices.copy(), scores, 0.0)
+        self._tried.append(gain)
+        self._take(gain, prices.copy(), scores, 0.0)
         return self.sweep.excess((scores > 0).astype(float))
 
     def mixed(self) -> Lottery:
         """The best lottery over the priced scores. Where none of these alone is near to it, more prices near to its
-        multipliers are tried, and means of prices."""
+        multipliers are tried, then gains of atoms near to the best ones, whatever prices they would be of."""
         lottery = self._pairs.best()
         if not self._behind(lottery):
             return lottery
         lottery = self._pairs.near(self.fit, lottery)
-        of = self._pairs.nearest(lottery, MEANT)
-        tried = [self._tried[k] for k in of]
-        scores = [self._chance @ self._gain(prices) for prices in tried]
-        found = best_mean(self.sweep, scores, replace(lottery, shares=lottery.shares[of]))
+        found = self._searched(lottery)
         if found is not None:
-            prices = found.shares @ np.stack(tried)
-            self._take(None, prices, self._chance @ self._gain(prices), found.threshold)
+            self._take(found.shares, lottery.multipliers, self._chance @ found.shares, found.threshold)
         return lottery
+
+    def _searched(self, lottery: Lottery) -> Mean | None:
+        """The best gains on the ways from those of the lottery and of lowest error with excesses priced."""
+        search = Search(self.sweep, self._chance.T, lottery.penalty, _one_more_or_less)
+        starts = [self._tried[k] for k in self._pairs.nearest(lottery, STARTS)]
+        if lottery.shares.sum() > NEGLIGIBLE:
+            starts.append(lottery.shares @ np.stack(self._tried))
+        return search.best_of([gain / np.abs(gain).max() for gain in starts if gain.any()])
 
     def _gain(self, prices: np.ndarray) -> np.ndarray:
         return self.sweep.worth(prices) * self.rows
@@ -166,5 +172,10 @@ class PlugIn(Rules):
     def best(self) -> tuple[Any, float, float, np.ndarray]:
         """The models priced, the threshold, largest excess, and the prices."""
         assert self._best is not None
-        _, threshold, excess, prices = self._best[1]
-        return Priced(tuple(self._models), self._gain(prices)), threshold, excess, prices
+        gain, threshold, excess, prices = self._best[1]
+        return Priced(tuple(self._models), gain), threshold, excess, prices
+
+
+def _one_more_or_less(gain: np.ndarray, move: float) -> list[np.ndarray]:
+    """One gain more or less by `move`."""
+    return [gain + sign * move * one for one in np.eye(len(gain)) for sign in (1, -1)]
