@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -179,3 +180,13 @@ class EncodeReport:
         out += [f"{name}: {count} infinite values taken as missing." for name, count in self.infinite.items()]
         out += [f"{name}: not in the training table, ignored." for name in self.ignored]
         return out + (["Columns were matched by their place, not by name."] if self.positional else [])
+
+
+def merged_reports(reports: Sequence[EncodeReport]) -> EncodeReport:
+    """The report on all parts of a table."""
+    unseen, missing, infinite = Counter[str](), Counter[str](), Counter[str]()
+    for report in reports:
+        for counts, more in ((unseen, report.unseen), (missing, report.missing), (infinite, report.infinite)):
+            counts.update(more)
+    rows = sum(report.rows for report in reports)
+    return replace(reports[0], rows=rows, unseen=dict(unseen), missing=dict(missing), infinite=dict(infinite))
