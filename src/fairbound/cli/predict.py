@@ -87,11 +87,7 @@ def run_predict(options: PredictOptions) -> Outcome:
         text += "  (rows are counted here; the model was trained with weights)\n" * weighted
     report = merged_reports(reports)
     summary["warnings"] = report.strange_lines()
-    summary["notes"] = [
-        f"{name}: {count:,} of {len(table):,} rows have a value unseen or too rare in training."
-        for name, count in sorted(report.unseen.items())
-        if count and not any(line.startswith(f"{name}: ") for line in summary["warnings"])
-    ]
+    summary["notes"] = report.noted_lines()
     text += "".join(f"note: {line}\n" for line in summary["notes"])
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")

@@ -252,3 +252,14 @@ def test_codes_stay_text_wherever_in_the_file_they_are(tmp_path):
     frame = read_table(path)
     assert frame.zip.tolist() == ["90210"] * 3 + ["02138"] and frame.day.tolist() == ["05"] * 3 + ["06"]
     assert frame.n.tolist() == [1, 1, 1, 2]
+
+
+def test_what_was_not_delivered_or_is_in_other_units_is_said(fitted, run):
+    frame = customers(seed=1)
+    _, said = predicted(fitted, run, frame.assign(x=""))
+    assert [line[:28] for line in said["warnings"]] == ["x: 400 of 400 rows are missi"]
+    _, said = predicted(fitted, run, frame.assign(x=(frame.x.astype(float) * 1000).astype(str)))
+    assert "x: " in said["warnings"][0] and "outside training's range" in said["warnings"][0]
+    total = pd.DataFrame([{name: "TOTAL" if name == "id" else "" for name in frame}])
+    _, said = predicted(fitted, run, pd.concat([frame, total]))
+    assert said["warnings"] == ["1 of 401 rows have no value in any column. Are they blank lines, or sums?"]
