@@ -245,6 +245,5 @@ def merged_reports(reports: Sequence[EncodeReport]) -> EncodeReport:
         gaps |= report.gaps
         ranges |= {name: words for name, words in report.ranges.items() if words or name not in ranges}
     rows, empty = (sum(getattr(report, what) for report in reports) for what in ("rows", "empty"))
-    return replace(
-        reports[0], rows=rows, empty=empty, gaps=gaps, ranges=ranges, **{k: dict(v) for k, v in counts.items()}
-    )
+    summed: dict[str, Any] = {what: dict(count) for what, count in counts.items()}
+    return replace(reports[0], rows=rows, empty=empty, gaps=gaps, ranges=ranges, **summed)

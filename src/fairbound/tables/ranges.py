@@ -31,10 +31,8 @@ class Ranges:
 
     def __init__(self, features: Sequence[NumberFeature]):
         self._features = features
-        known = [(-math.inf, math.inf) if f.low is None or f.high is None else (f.low, f.high) for f in features]
-        self._low, self._high = (
-            (np.array(ends, dtype=np.float64) for ends in zip(*known, strict=True)) if known else ((), ())
-        )
+        self._low = np.array([-math.inf if feature.low is None else feature.low for feature in features])
+        self._high = np.array([math.inf if feature.high is None else feature.high for feature in features])
         self._tiny = np.array([_tiny(feature) for feature in features])
 
     def outside(self, columns: Sequence[np.ndarray], block: Block | None = None) -> Outside:
@@ -48,7 +46,7 @@ class Ranges:
             least, most = (end.reduce(block.values, axis=0)[block.at] for end in (np.fmin, np.fmax))
         some = ~((least >= self._low) & (most <= self._high)) & ~np.isnan(least)
         small = least < self._tiny
-        for j in np.flatnonzero(some | small):
+        for j in np.flatnonzero(some | small).tolist():
             self._count(found, self._features[j], _finite(columns[j]), bool(some[j]))
         return found
 
