@@ -18,12 +18,13 @@ TINY = 50.0
 @dataclass
 class Outside:
     """By column, the rows whose number is `beyond` training's range; `far` beyond it, by more than the range is wide;
-    and `tiny`. ranges: in words, of those columns."""
+    and `tiny`. ranges: in words, of those columns. empty: rows without a value in any column."""
 
     beyond: dict[str, int] = field(default_factory=dict)
     far: dict[str, int] = field(default_factory=dict)
     tiny: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, str] = field(default_factory=dict)
+    empty: int = 0
 
 
 class Ranges:
@@ -35,15 +36,19 @@ class Ranges:
         self._high = np.array([math.inf if feature.high is None else feature.high for feature in features])
         self._tiny = np.array([_tiny(feature) for feature in features])
 
-    def outside(self, columns: Sequence[np.ndarray], block: Block | None = None) -> Outside:
-        """What lies outside in columns (n,) of numbers, as many as there are features. block: of which they are parts."""
+    def outside(self, source: Block | Sequence[np.ndarray], gaps: Sequence[np.ndarray] | None) -> Outside:
+        """What lies outside in columns (n,) of numbers, as many as there are features. gaps: (n,) bool of each other column,
+        where it has no value; None where some column has one in every row."""
         found = Outside()
+        columns = source.columns if isinstance(source, Block) else source
+        if gaps is not None and len(columns) + len(gaps) > 1:
+            found.empty = empty_rows([*map(np.isnan, columns), *gaps])
         if not len(columns) or not len(columns[0]):
             return found
-        if block is None:
-            least, most = (np.array([end.reduce(column) for column in columns]) for end in (np.fmin, np.fmax))
+        if isinstance(source, Block):
+            least, most = (end.reduce(source.values, axis=0)[source.at] for end in (np.fmin, np.fmax))
         else:
-            least, most = (end.reduce(block.values, axis=0)[block.at] for end in (np.fmin, np.fmax))
+            least, most = (np.array([end.reduce(column) for column in columns]) for end in (np.fmin, np.fmax))
         some = ~((least >= self._low) & (most <= self._high)) & ~np.isnan(least)
         small = least < self._tiny
         for j in np.flatnonzero(some | small).tolist():

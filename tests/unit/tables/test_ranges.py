@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairbound.tables import Chunks, Encoded, TableEncoder
-from fairbound.tables.encoder import DataError
+from fairbound.base.errors import DataError
+from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 from fairbound.tables.options import merged_reports
 
 DAYS = pd.date_range("2015-01-01", periods=3000).strftime("%Y-%m-%d").to_numpy()
@@ -93,3 +93,14 @@ def test_a_saved_range_ends_at_round_numbers_and_old_folders_have_none():
     state["learnt"][0]["gaps"] = 2.0
     with pytest.raises(DataError, match="share of missing values"):
         TableEncoder.from_json(json.dumps(state))
+
+
+def test_a_missing_column_is_told_by_the_one_that_differs_in_capitals_or_blanks():
+    with pytest.raises(DataError, match=r"Add or rename: 'debt' is 'Debt ' here\."):
+        TableEncoder().fit(table()).encode(table().rename(columns={"debt": "Debt "}))
+
+
+def test_fields_separated_by_bars_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a|b\n1|2\n")
+    with pytest.raises(DataError, match=r"separated by \|"):
+        read_table(tmp_path / "t.csv")
