@@ -41,7 +41,8 @@ _NEXT_MOVE = {
 def atomic_write_bytes(path: str | os.PathLike[str], data: bytes | bytearray | memoryview) -> Path:
     """Write ``data`` to ``path`` so that the file is either as it was or complete; the folder must exist.
 
-    An existing file keeps its permissions; a symbolic link is followed. Two writers of one path never mix: the last
+    An existing file keeps its permissions; a symbolic link is followed; a pipe or a device is written to and stays what
+    it is. Two writers of one path never mix: the last
     to finish wins.
 
     Returns: the path written.
@@ -75,9 +76,12 @@ def atomic_write_many(
     """
     folder = Path(folder)
     staged: list[tuple[Path, Path]] = []
-    target = folder
+    target, passed = folder, list[str]()
     try:
         for name, data in contents.items():
+            if _passes_on(folder / name):
+                passed.append(name)
+                continue
             target = Path(os.path.realpath(folder / name))
             part = target.with_name(f".{target.name[:80]}.{os.getpid()}-{secrets.token_hex(4)}.part")
             if name != Path(name).name:
@@ -88,8 +92,12 @@ def atomic_write_many(
             (folder / name).unlink(missing_ok=True)
         for part, target in staged:
             os.replace(part, target)
-        for place in {folder, *(target.parent for _, target in staged)}:
+        for place in {folder, *(target.parent for _, target in staged)} if staged else ():
             _sync_folder(place)
+        for name in passed:
+            target = folder / name
+            with open(target, "wb") as stream:
+                stream.write(contents[name])
     except OSError as error:
         raise _explained(error, f"could not write {str(target)!r}") from error
     finally:
@@ -139,6 +147,11 @@ def unless_failed(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 path.rmdir()
         raise
+
+
+def _passes_on(path: Path) -> bool:
+    """Whether what is written to a path is passed on, as by a pipe or a device, and not kept in a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _stage(part: Path, target: Path, data: bytes | bytearray | memoryview) -> None:

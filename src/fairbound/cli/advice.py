@@ -17,10 +17,10 @@ ADVICE = {
     f" {BINARY}": "",
     'Correct them, or pass TableOptions(infinite="missing") to treat infinity as missing.': "Correct these cells or leave them "
     "empty (missing).",
-    "If the column is a code, name it in TableOptions(categorical=...).": "If the column is a code, write a letter before its "
-    "values, or leave it out with --drop.",
-    "Name it in TableOptions(categorical=...) or (numeric=...), or give it one type.": "Give it one type, or leave it out with "
-    "--drop.",
+    "If the column is a code, name it in TableOptions(categorical=...).": "If the column is a code, name it "
+    "with --text, or leave it out with --drop.",
+    "Name it in TableOptions(categorical=...) or (numeric=...), or give it one type.": "Name it with --text, or leave it out "
+    "with --drop.",
     'encoding="cp1252"': "--encoding cp1252",
     'encoding="utf-16-le"': "--encoding utf-16-le",
     'decimal="': '--decimal "',

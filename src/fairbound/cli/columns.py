@@ -16,7 +16,7 @@ from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions
-from fairbound.tables import Chunks, read_table
+from fairbound.tables import Chunks, Kinds, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
 
@@ -135,7 +135,8 @@ def speaks_of(text: str, columns: Collection[str]) -> tuple[str, str, str] | Non
 def file_columns(options: Any) -> list[str]:
     """The names of the columns of the file `options.data`."""
     with silenced(DataWarning):  # said when its rows are read
-        first = next(iter(Chunks.read(options.data, rows=100, **options.file_format)), None)
+        how = {"encoding": options.encoding, "decimal": options.decimal, "kinds": Kinds(look=False)}
+        first = next(iter(Chunks.read(options.data, rows=100, **how)), None)
     if first is None:
         raise DataError(f"{options.data}: the file has no rows.")
     return [str(name) for name in (first.column_names if hasattr(first, "column_names") else first.columns)]

@@ -119,7 +119,13 @@ class PredictOptions(ReadOptions):
     run: ClassVar[str] = "predict:run_predict"
     data: File
     model: Annotated[Path, MODEL_FOLDER]
-    out: Annotated[Path, option("--out", help="The CSV file to write, a line for each row in the rows' order.")]
+    out: Annotated[
+        Path,
+        option(
+            "--out",
+            help="The file to write, a line for each row in the rows' order: CSV, or by its name .csv.gz or .parquet.",
+        ),
+    ]
     keep: Annotated[
         str | None,
         option("--keep", help="Columns to copy beside the predictions, separated by commas, such as an identifier."),
@@ -128,6 +134,10 @@ class PredictOptions(ReadOptions):
     def __post_init__(self) -> None:
         if self.out.is_dir():
             raise OptionError(f"--out names the file to write, and {self.out} is a folder.")
+        if self.out.as_posix() == "-" or self.out.as_posix().startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
+            raise OptionError(
+                f"--out {self.out} is where the command says what it did, so the rows would be mixed with that; name a file or a pipe."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

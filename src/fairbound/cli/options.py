@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fairbound.base.errors import OptionError
 from fairbound.cli.typer_commands import option
@@ -103,11 +103,21 @@ class ReadOptions:
             help="The mark before decimals in a CSV file: '.' or ','. Default: '.', and both where ; or tab separates.",
         ),
     ] = None
+    text: Annotated[
+        str | None,
+        option(
+            "--text",
+            help="Columns of a CSV file that are text though their cells look like numbers, such as codes, separated by "
+            "commas. Default: those with a zero before a whole number (01), and those that a saved model has as text.",
+        ),
+    ] = None
 
     @property
-    def file_format(self) -> dict[str, str | None]:
+    def file_format(self) -> dict[str, Any]:
         """What `read_table` and `Chunks.read` take."""
-        return {"encoding": self.encoding, "decimal": self.decimal}
+        from fairbound.cli.kinds import kinds_of
+
+        return {"encoding": self.encoding, "decimal": self.decimal, "kinds": kinds_of(self)}
 
 
 @dataclass(frozen=True, kw_only=True)

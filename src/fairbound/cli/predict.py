@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import gzip
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.base.files import atomic_write_text, check_not_read
+from fairbound.base.extras import extra
+from fairbound.base.files import atomic_write_bytes, check_not_read
+from fairbound.base.names import shortlist
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
 from fairbound.cli.judging_options import PredictOptions
+from fairbound.cli.kinds import kinds_of
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import is_file
 from fairbound.cli.saved_model import trained_columns
@@ -20,10 +27,18 @@ from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saved import kind_of
-from fairbound.tables import Chunks
+from fairbound.tables import Chunks, Kinds
 from fairbound.tables.chunks import ROWS
+from fairbound.tables.files import is_parquet, whole_numbers
+from fairbound.tables.options import merged_reports
 
 MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
+
+NOT_WRITTEN = (
+    ".tsv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".feather", ".arrow", ".orc", ".avro", ".zip", ".bz2", ".xz", ".zst",
+    ".pkl", ".pickle", ".html",
+)  # fmt: skip
+"""Ends of names that say another format than predict writes."""
 
 
 def run_predict(options: PredictOptions) -> Outcome:
@@ -36,24 +51,32 @@ def run_predict(options: PredictOptions) -> Outcome:
         raise OptionError(f"--data of predict is a CSV or Parquet file, and {options.data!r} is none.")
     folder = load_folder(options.model)
     check_not_read(options.out, options.data, model_folder(options.model))
+    _check_format(options.out)
     model = MODELS[kind_of(folder)].load(folder)
-    kept = listed(options.keep, file_columns(options), "--keep")
-    parts, first, unseen = [], 0, Counter[str]()
-    for part in Chunks.read(options.data, rows=ROWS, **options.file_format):
+    columns = file_columns(options)
+    kept = listed(options.keep, columns, "--keep")
+    listed(options.text, columns, "--text")
+    parts, first, reports = [], 0, []
+    for part, beside in zip(_parts(options, model, columns), _verbatim(options, kept), strict=False):
         frame = pandas_part(part)
         with (
             in_file(options.data, np.arange(first, first + len(frame))),
             silenced(DataWarning),
         ):  # said once, of all parts
             found = _predicted(model, frame)
-        unseen.update(model.encoder_.last_report.unseen)
-        parts.append(pd.DataFrame({name: frame[name].to_numpy() for name in kept} | found))
+        if both := [name for name in kept if name in found]:
+            raise OptionError(
+                f"--keep names {shortlist(both, quoted=True)}, which the model's own columns are called. Rename the file's before, or leave "
+                f"{'them' if len(both) > 1 else 'it'} out of --keep."
+            )
+        reports.append(model.encoder_.last_report)
+        parts.append(pd.DataFrame({name: beside[name].array for name in kept} | found))
         first += len(frame)
     if not parts:
         raise DataError(f"{options.data} has no rows.")
-    table = pd.concat(parts)
+    table = pd.concat(parts, ignore_index=True)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    path = atomic_write_text(options.out, table.to_csv(index=False))
+    path = atomic_write_bytes(options.out, _written(table, options.out))
     summary: dict[str, Any] = {"rows": len(table), "columns": list(table.columns), "out": str(path)}
     weighted = bool(trained_columns(folder).get("weights"))
     text = f"{len(table):,} rows: {', '.join(table.columns)}\n"
@@ -62,15 +85,52 @@ def run_predict(options: PredictOptions) -> Outcome:
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
         text += "  (rows are counted here; the model was trained with weights)\n" * weighted
-    summary["warnings"] = replace(model.encoder_.last_report, rows=len(table), unseen=dict(unseen)).strange_lines()
-    summary["notes"] = [
-        f"{name}: {count:,} of {len(table):,} rows have a value unseen or too rare in training."
-        for name, count in sorted(unseen.items())
-        if count and not any(line.startswith(f"{name}: ") for line in summary["warnings"])
-    ]
+    report = merged_reports(reports)
+    summary["warnings"] = report.strange_lines()
+    summary["notes"] = report.noted_lines()
     text += "".join(f"note: {line}\n" for line in summary["notes"])
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")
+
+
+def _parts(options: PredictOptions, model: Any, columns: Sequence[str]) -> Chunks:
+    """The file as the saved model reads it: what it does not know as a number is text."""
+    groups = model.groups_.attributes if isinstance(model, FairClassifier) and model.needs_groups else ()
+    kinds = kinds_of(options)
+    if model.encoder_.named:
+        kinds = replace(kinds.with_text(set(columns) - kinds.numbers), keys=frozenset(groups))
+    return Chunks.read(options.data, rows=ROWS, **{**options.file_format, "kinds": kinds})
+
+
+def _verbatim(options: PredictOptions, kept: list[str]) -> Iterable[Any]:
+    """The kept columns, part by part, each cell of a CSV file as it is written."""
+    if not kept:
+        return repeat({})
+    kinds = Kinds(verbatim=True)
+    read = Chunks.read(options.data, rows=ROWS, columns=kept, encoding=options.encoding, kinds=kinds)
+    return (whole_numbers(part, kept) if hasattr(part, "schema") else part for part in read)
+
+
+def _check_format(out: Path) -> None:
+    """Raises: OptionError for a name that says another format than is written."""
+    said = "".join(out.suffixes[-2:]).lower()
+    if said.endswith(NOT_WRITTEN) or said in (".parquet.gz", ".pq.gz"):
+        raise OptionError(
+            f"predict writes CSV (.csv, .csv.gz) and Parquet (.parquet), and the name of {out} says another format. Name it otherwise."
+        )
+
+
+def _written(table: Any, out: Path) -> bytes:
+    """The table in the format that the file's name says: Parquet, gzip or plain CSV."""
+    if is_parquet(out):
+        with extra("parquet", "writing Parquet files needs pyarrow"):
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pandas(table, preserve_index=False), sink)
+        return sink.getvalue()
+    text = table.to_csv(index=False).encode("utf-8")
+    return gzip.compress(text, mtime=0) if out.suffix.lower() == ".gz" else text
 
 
 def _predicted(model: Any, frame: Any) -> dict[str, np.ndarray]:

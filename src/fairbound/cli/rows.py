@@ -31,6 +31,7 @@ from fairbound.cli.columns import (
     units_of,
     weights_of,
 )
+from fairbound.cli.kinds import as_stated
 from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.cli.outcome import say
 from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers
@@ -215,6 +216,8 @@ def rows_of_file(
     else:  # the features of a file that is read in parts are kept in a file too
         X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **options.file_format)
         X = X if numbers is None else X.take(numbers)
+    listed(options.text, columns, "--text")
+    X = as_stated(X, options.text)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
         frame[query] if queries else None, split_by, units_of(frame, by[0]) if by else None, cautions,
@@ -228,8 +231,8 @@ def rows_of_data_set(options: RowOptions, needs_groups: bool, read: ReadLabels, 
         raise OptionError("--chunk-rows is for files; a named data set is read whole.")
     if getattr(options, "split_by", None) is not None:
         raise OptionError("--split-by names a column of a file; a named data set has none of persons.")
-    if options.encoding or options.decimal:
-        raise OptionError("--encoding and --decimal are for files; a named data set is read as it is written.")
+    if options.encoding or options.decimal or options.text:
+        raise OptionError("--encoding, --decimal and --text are for files; a named data set is read as it is written.")
     name, keep_sensitive = options.data, options.keep_sensitive
     if name not in data.names() and not is_own(name):
         hint = did_you_mean(name, data.names(), before=". ", otherwise=f". Named data sets: {', '.join(data.names())}.")

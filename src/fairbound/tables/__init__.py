@@ -6,6 +6,7 @@ from fairbound.tables.encoded import Encoded
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.files import read_table
 from fairbound.tables.group_terms import GroupTerms
+from fairbound.tables.kinds import Kinds
 from fairbound.tables.options import EncodeReport, TableOptions
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "EncodeReport",
     "Encoded",
     "GroupTerms",
+    "Kinds",
     "TableEncoder",
     "TableOptions",
     "binary_labels",

@@ -19,6 +19,7 @@ import numpy as np
 from fairbound.base.errors import OptionError
 from fairbound.rows.reading import take_rows
 from fairbound.tables.files import Reading, check_written, csv_parts, is_parquet, parquet_parts
+from fairbound.tables.kinds import Kinds
 
 ROWS = 1 << 16
 
@@ -47,9 +48,11 @@ class Chunks:
         folder: str | os.PathLike[str] | None = None,
         encoding: str | None = None,
         decimal: str | None = None,
+        kinds: Kinds | None = None,
     ) -> Chunks:
         """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone.
-        encoding, decimal: of a CSV file, as in `read_table`.
+        encoding, decimal, kinds: of a CSV file, as in `read_table`; it is looked through once before, so that a column
+        is read alike in all parts.
 
         Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas.
         A damaged part raises when it is read.
@@ -63,7 +66,7 @@ class Chunks:
         if is_parquet(path):
             return cls(lambda: parquet_parts(path, rows, names), folder=folder)
         reading = Reading()
-        return cls(lambda: csv_parts(path, rows, names, encoding, decimal, reading), folder=folder)
+        return cls(lambda: csv_parts(path, rows, names, encoding, decimal, reading, kinds), folder=folder)
 
     def __iter__(self) -> Iterator[Any]:
         at = 0

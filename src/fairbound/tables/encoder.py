@@ -38,7 +38,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError
-from fairbound.base.names import shortlist
+from fairbound.base.names import shortlist, unspelled
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.features import (
     FORMAT,
@@ -54,6 +54,7 @@ from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
+from fairbound.tables.ranges import Ranges
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import labels_of_two, shaped
 from fairbound.tables.sums import Block, Layout, number_array
@@ -233,7 +234,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         numbers, categories = self._places(given)
         unseen = {spec.name: spec.fill(out, at, column) for spec, at, column in categories}
         counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])
-        return out, self._reported(read, positional, counted, categories, unseen)
+        values = [column.values for _, _, column in numbers]
+        return out, self._reported(read, positional, counted, values, categories, unseen)
 
     def weighted(self, table: Any, weight: np.ndarray) -> np.ndarray:
         """(n, k) float64: ``encode(table)[0] @ weight`` for weight (d, k), without making the features of a dense
@@ -250,8 +252,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             read = Table((), self._inputs, len(block.values), named=not positional)
         out = np.zeros((read.rows, weight.shape[1]))
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
-        counted = self._layout.numbers.add(out, block or [column.values for _, _, column in numbers], weight)
-        self._reported(read, positional, counted, categories, unseen).warn()
+        source = block or [column.values for _, _, column in numbers]
+        counted = self._layout.numbers.add(out, source, weight)
+        self._reported(read, positional, counted, source, categories, unseen).warn()
         return out
 
     @property
@@ -295,23 +298,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         read: Table,
         positional: bool,
         counted: list[Tally],
+        source: Block | Sequence[np.ndarray],
         categories: list[_Category],
         unseen: Mapping[str, int],
     ) -> EncodeReport:
-        """The report on a table, which becomes ``last_report``. Raises: DataError for infinities that are errors."""
+        """The report on a table, which becomes ``last_report``. source: the columns of numbers. Raises: DataError for
+        infinities that are errors."""
         tallies = {spec.name: tally for spec, tally in zip(self._layout.numbers.features, counted, strict=True)}
         for name, tally in tallies.items():
             if tally.infinite and self.options.infinite == "error":
                 raise infinite_error(name, tally.infinite, tally.first)
         gone = {spec.name: int(column.missing.sum()) for spec, _, column in categories}
         gone |= {name: tally.missing for name, tally in tallies.items()}
-        known = set(self._inputs)
+        known, gaps = set(self._inputs), [column.missing for _, _, column in categories] if all(gone.values()) else None
+        outside = Ranges(self._layout.numbers.features).outside(source, gaps)
         self.last_report = EncodeReport(
             rows=read.rows,
             features=self._layout.width,
             unseen={name: count for name, count in unseen.items() if count},
             rare={spec.name: spec.rare for spec, _, _ in categories if spec.rare},
             missing={name: gone[name] for name in self.columns if gone[name]},
+            gaps={spec.name: spec.gaps for spec in self.learnt or () if gone[spec.name]},
+            **asdict(outside),
             infinite={name: tally.infinite for name, tally in tallies.items() if tally.infinite},
             dropped=dict(self.dropped),
             ignored=() if positional else tuple(name for name in read.names if name not in known),
@@ -370,9 +378,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             given = {column.name: column for column in read.columns}
             absent = [name for name in self.columns if name not in given]
             if absent:
+                alike = {unspelled(name): name for name in read.names}
+                near = [f"{name!r} is {alike[key]!r} here" for name in absent if (key := unspelled(name)) in alike]
                 raise DataError(
                     f"the table lacks the column{'s' * (len(absent) > 1)} {shortlist(absent, 8, quoted=True)} seen in training; it has "
-                    f"{shortlist(read.names, 8, quoted=True)}. Add or rename."
+                    f"{shortlist(read.names, 8, quoted=True)}. Add or rename{': ' * bool(near)}{shortlist(near, 8)}."
                 )
             return False, given
         if len(read.columns) != len(self._inputs):

@@ -32,6 +32,7 @@ class CategoryFeature:
     other: bool
     missing: bool
     rare: float = 0.0  # share of the training rows whose value is none of `values`
+    gaps: float = 0.0  # share of the training rows without a value
 
     @property
     def feature_names(self) -> list[str]:
@@ -102,7 +103,13 @@ def learn_category(
     rows, frequent = len(column.values), set(kept)
     rare = sum(count for count, text in zip(counts.tolist(), column.categories, strict=True) if text not in frequent)
     feature = CategoryFeature(
-        column.name, "category", tuple(sorted(kept)), other=len(kept) < distinct, missing=known < rows, rare=rare / rows
+        column.name,
+        "category",
+        tuple(sorted(kept)),
+        other=len(kept) < distinct,
+        missing=known < rows,
+        rare=rare / rows,
+        gaps=1 - known / rows,
     )
     if len(feature.feature_names) > 1:
         return feature, None
@@ -157,6 +164,8 @@ def load_feature(state: dict[str, Any]) -> Feature:
     """
     if not isinstance(state["name"], str):
         raise ValueError(f"the name of a column is {state['name']!r}")
+    if not 0 <= state.get("gaps", 0.0) <= 1:
+        raise ValueError(f"the share of missing values of column {state['name']!r} is {state['gaps']!r}")
     if state["kind"] == "category":
         if not all(isinstance(value, str) for value in state["values"]) or isinstance(state["values"], str):
             raise ValueError(f"the values of column {state['name']!r} are no texts")
@@ -170,7 +179,8 @@ def load_feature(state: dict[str, Any]) -> Feature:
     sd = state["sd"]
     # folders written before there were any have none
     knots, jumps = (tuple(state.get(key, ())) for key in ("knots", "jumps"))
-    for value in (state["mean"], state["median"], *(() if sd is None else (sd,)), *knots, *jumps):
+    ends = [state[key] for key in ("low", "high") if state.get(key) is not None]
+    for value in (state["mean"], state["median"], *(() if sd is None else (sd,)), *knots, *jumps, *ends):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError(f"column {state['name']!r} has {value!r} where a number belongs")
     if (sd is not None and not sd > 0) or not isinstance(state["indicator"], bool):

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
 import io
 import os
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
+from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
+from fairbound.tables.opening import check_plain, how_written, opened, read_text, undecoded
 from fairbound.tables.records import any_field_size, before_header, check_widths, first_lines, records, sniff
 
 _MISSING_TOO = ("?", ".")  # the latter in files of SAS and Stata
-_GZIP = b"\x1f\x8b"
-_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx, which is a zip file, and .xls
-_BEGINS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}  # UTF-32 first, since its mark may begin as that of UTF-16
-
-
 INDEX = "Unnamed: 0"
 """What pandas calls a first column without a name."""
 
 
-def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, decimal: str | None = None) -> Any:
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    kinds: Kinds | None = None,
+) -> Any:
     """A CSV file with a header line, or a Parquet file (.parquet, .pq), as a pandas DataFrame.
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields, and a line ``sep=;`` before it is passed over. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
     (NA, NaN, null, ...) are missing. A first column without a name, where pandas and R write row numbers, is left out
-    with a DataWarning.
+    with a DataWarning. A column is numbers only where all its cells are, and none is a whole number with a zero before
+    it: 01003 is a code, and its column text.
 
     encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without
     either it is UTF-8.
@@ -51,6 +47,7 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     money and before decimals of others. A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as
     12; 1 015; ($30) as -30; $1.2k as 1200) is read as numbers, with a DataWarning that says so; another one warns of a
     column that stays text though it may be numbers.
+    kinds: how single columns are read, such as Kinds(text=frozenset({"code"})).
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip
@@ -60,21 +57,24 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
 
-    path = Path(path)
+    path, kinds = Path(path), kinds or Kinds()
     check_written(path, encoding, decimal)
-    _check_plain(path)
+    check_plain(path)
     if is_parquet(path) and path.is_file():
-        frame = pd.concat([part.to_pandas() for part in parquet_parts(path, 1 << 20)] or [pd.DataFrame()])
+        frame = pd.concat(
+            [whole_numbers(part, kinds.keys) for part in parquet_parts(path, 1 << 20)] or [pd.DataFrame()]
+        )
         if len(frame) == 0:
             raise DataError(f"{path}: the file has no rows.")
         return frame.reset_index(drop=True)
-    text = _read_text(path, encoding)
+    text = read_text(path, encoding)
     separator, header = sniff(path, text)
     _check_header(path, header, set())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
-            frame = pd.read_csv(io.StringIO(text), **_as_read(text, separator, decimal))
+            how = {**_as_read(text, separator, decimal), **kinds.as_read(header)}
+            frame = pd.read_csv(io.StringIO(text), **how)
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -85,7 +85,36 @@ def read_table(path: str | os.PathLike[str], *, encoding: str | None = None, dec
         raise _no_rows(path, header)
     if len(header) > 1 and frame.iloc[:, -1].isna().any():
         check_widths(path, text, separator, len(header))
-    _take_amounts(path, frame, separator, decimal, {}, set())
+    doubtful = kinds.doubtful(frame, zeros_before([text], separator))
+    for cells in [_texts(io.StringIO(text), how, header, doubtful)] if doubtful else ():
+        codes = [name for name in doubtful if kinds.are_codes(name, cells[name].dropna().unique())]
+        frame[codes] = cells[codes]
+    _take_amounts(path, frame, separator, decimal, {}, set(), kinds)
+    kinds.named(frame)
+    return frame
+
+
+def _texts(source: Any, how: dict[str, Any], header: Sequence[str], columns: Sequence[str]) -> Any:
+    """Some columns of a CSV file as they are written, read at once, or in parts where `how` says so."""
+    import pandas as pd
+
+    places = [at for at, name in enumerate(header) if name in columns]
+    found = pd.read_csv(source, **{**how, "usecols": places, "dtype": str})
+    if hasattr(found, "columns"):
+        found.columns = [str(name).strip() for name in found.columns]
+    return found
+
+
+def whole_numbers(part: Any, columns: Collection[str]) -> Any:
+    """A part of a Parquet file as a pandas frame, in which those columns stay whole numbers where some are missing."""
+    frame = part.to_pandas()
+    for name in columns:
+        if (
+            name in frame
+            and frame[name].dtype.kind == "f"
+            and str(part.schema.field(name).type).startswith(("int", "uint"))
+        ):
+            frame[name] = part.select([name]).to_pandas(integer_object_nulls=True)[name]
     return frame
 
 
@@ -137,11 +166,12 @@ class Reading:
 
     told: set[str] = field(default_factory=set)
     even: bool = False
+    kinds: Kinds | None = None
 
     def check_widths(self, path: Path, zipped: bool, encoding: str, separator: str, width: int) -> None:
         """Raises: DataError with the first line that is longer or shorter than the header."""
         if not self.even:
-            with _opened(path, zipped, encoding) as lines:
+            with opened(path, zipped, encoding) as lines:
                 check_widths(path, lines, separator, width)
             self.even = True
 
@@ -153,25 +183,26 @@ def csv_parts(
     encoding: str | None = None,
     decimal: str | None = None,
     reading: Reading | None = None,
+    kinds: Kinds | None = None,
 ) -> Iterator[Any]:
     """The rows of a CSV file as DataFrames of at most `rows` rows, read as `read_table` reads it; columns: these alone.
-    reading: of a file that is read several times, so that it is checked and spoken of once.
+    reading: of a file that is read several times, so that it is looked through, checked and spoken of once.
 
     Raises: DataError and ImportError as `read_table`.
     """
-    reading = Reading() if reading is None else reading
+    reading, kinds = reading or Reading(), kinds or Kinds()
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
 
     path = Path(path)
-    _check_plain(path)
-    zipped, encoding = _how_written(path, encoding)
+    check_plain(path)
+    zipped, encoding = how_written(path, encoding)
     try:
-        with _opened(path, zipped, encoding) as lines:
+        with opened(path, zipped, encoding) as lines:
             first = first_lines(lines)
             separator, header = sniff(path, first)
     except UnicodeError as error:
-        raise _undecoded(f"{path}: the header line", encoding, error) from None
+        raise undecoded(f"{path}: the header line", encoding, error) from None
     _check_header(path, header, reading.told)
     how = {
         **_as_read(first, separator, decimal),
@@ -180,30 +211,76 @@ def csv_parts(
         "compression": "gzip" if zipped else None,
         "usecols": None if columns is None else lambda name: str(name).strip() in columns,
     }
-    settled: dict[str, frozenset[str]] = {}
+    file = _File(path, zipped, encoding, separator, header, decimal, how)
     try:
         if columns is not None:  # pandas passes over what is wrong in columns that it leaves out
             reading.check_widths(path, zipped, encoding, separator, len(header))
-        with pd.read_csv(path, **how) as reader:
-            while True:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error", pd.errors.ParserWarning)
-                    frame = next(reader, None)
-                if frame is None:
-                    return
-                if len(frame) == 0:
-                    raise _no_rows(path, header)
-                if len(header) > 1 and frame.iloc[:, -1].isna().any():
-                    reading.check_widths(path, zipped, encoding, separator, len(header))
-                frame = _without_index(frame)
-                decimal = _take_amounts(path, frame, separator, decimal, settled, reading.told)
-                yield frame
+        if reading.kinds is None:
+            wanted = header if columns is None else columns
+            reading.kinds = _looked_through(file, wanted, kinds, reading) if kinds.look else kinds
+        yield from _parts(file, reading.kinds, reading)
     except UnicodeError as error:
-        raise _undecoded(f"{path}: the file", encoding, error) from None
+        raise undecoded(f"{path}: the file", encoding, error) from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
         if not isinstance(error, EOFError | zlib.error):
             reading.check_widths(path, zipped, encoding, separator, len(header))
         raise DataError(f"{path}: not a readable table: {error}.") from error
+
+
+class _File(NamedTuple):
+    """A CSV file, and `how` pandas is told to read it in parts."""
+
+    path: Path
+    zipped: bool
+    encoding: str
+    separator: str
+    header: Sequence[str]
+    decimal: str | None
+    how: dict[str, Any]
+
+
+def _parts(file: _File, kinds: Kinds, reading: Reading) -> Iterator[Any]:
+    """The parts of the file, each read by itself."""
+    import pandas as pd
+
+    settled: dict[str, frozenset[str]] = {}
+    decimal = file.decimal
+    with pd.read_csv(file.path, **{**file.how, **kinds.as_read(file.header)}) as reader:
+        while True:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = next(reader, None)
+            if frame is None:
+                return
+            if len(frame) == 0:
+                raise _no_rows(file.path, file.header)
+            if len(file.header) > 1 and frame.iloc[:, -1].isna().any():
+                reading.check_widths(file.path, file.zipped, file.encoding, file.separator, len(file.header))
+            frame = _without_index(frame)
+            decimal = _take_amounts(file.path, frame, file.separator, decimal, settled, reading.told, kinds)
+            kinds.named(frame)
+            yield frame
+
+
+def _looked_through(file: _File, columns: Sequence[str], kinds: Kinds, reading: Reading) -> Kinds:
+    """The kinds with those columns as text that are not numbers in the whole file."""
+    if kinds.verbatim or all(name in kinds.text or name in kinds.numbers for name in columns):
+        return kinds
+    looked, doubtful = Looked(), set[str]()
+    with opened(file.path, file.zipped, file.encoding) as lines:
+        zeros = zeros_before(blocks_of(lines), file.separator)
+    with silenced(DataWarning):
+        for frame in _parts(file, kinds, Reading(even=reading.even)):
+            looked.add(frame)
+            doubtful.update(kinds.doubtful(frame, zeros))
+    codes = set[str]()
+    doubtful -= looked.mixed
+    if doubtful:
+        with _texts(file.path, file.how, file.header, sorted(doubtful)) as parts:
+            for cells in parts:
+                cells.columns = [str(name).strip() for name in cells.columns]
+                codes.update(name for name in cells if kinds.are_codes(name, cells[name].dropna().unique()))
+    return kinds.with_text(codes | {name for name in looked.mixed if name not in kinds.numbers})
 
 
 def _as_read(text: str, separator: str, decimal: str | None) -> dict[str, Any]:
@@ -239,12 +316,18 @@ def _without_index(frame: Any) -> Any:
 
 
 def _take_amounts(
-    path: Path, frame: Any, separator: str, decimal: str | None, settled: dict[str, frozenset[str]], told: set[str]
+    path: Path,
+    frame: Any,
+    separator: str,
+    decimal: str | None,
+    settled: dict[str, frozenset[str]],
+    told: set[str],
+    kinds: Kinds,
 ) -> str:
     """Make numbers of the frame's text columns that hold amounts, with a warning; returns the mark before decimals.
     settled: by column what earlier parts of the file have settled, to which this part adds. told: as of
-    `read_amounts`."""
-    written = written_amounts(frame, settled)
+    `read_amounts`. kinds: whose text stays text."""
+    written = {} if kinds.verbatim else written_amounts(frame[[n for n in frame if n not in kinds.text]], settled)
     decimal = decimal or ("." if separator == "," else decimal_mark(written))
     settled |= {name: found[decimal].settled for name, found in written.items()}
     for line in read_amounts(frame, written, decimal, told):
@@ -252,79 +335,12 @@ def _take_amounts(
     return decimal
 
 
-def _how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
-    """Whether a file is gzip, and how its text is encoded."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == _GZIP
-    with gzip.open(path) if zipped else path.open("rb") as file:
-        return zipped, _encoding(path, file.read(4), encoding)
-
-
-def _encoding(path: Path, first: bytes, encoding: str | None) -> str:
-    """The encoding of a text that begins with the bytes `first`: by its byte order mark, else `encoding`, else UTF-8.
-    Raises: DataError for a workbook."""
-    if first in _WORKBOOKS:
-        raise DataError(f"{path} is an Excel workbook, or a zip file. Save its sheet as CSV or Parquet and pass that.")
-    return next((name for mark, name in _BEGINS.items() if first.startswith(mark)), encoding or "utf-8")
-
-
-def _opened(path: Path, zipped: bool, encoding: str) -> io.TextIOWrapper:
-    return gzip.open(path, "rt", encoding=encoding, newline="") if zipped else path.open(encoding=encoding, newline="")  # type: ignore[return-value]
-
-
-def _undecoded(what: str, encoding: str, error: UnicodeError) -> DataError:
-    byte = f" (byte {error.object[error.start]:#04x})" if isinstance(error, UnicodeDecodeError) else ""
-    return DataError(
-        f"{what} is not {encoding} text{byte}. Save the file as UTF-8, or pass its encoding, such as "
-        'encoding="cp1252" (Windows in Western Europe and America).'
-    )
-
-
-def _check_plain(path: Path) -> None:
-    """Raises: DataError for a pipe or a device, whose rows can be read once at most, or never."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise DataError(f"{path} is a pipe or a device, not a file. Write its rows to a file first.")
-
-
-def _read_text(path: Path, encoding: str | None) -> str:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the path of a CSV file in it.")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; check the path.")
-    raw = path.read_bytes()
-    if not raw:
-        raise DataError(f"{path}: the file is empty (0 bytes).")
-    if raw.startswith(_GZIP):
-        try:
-            raw = gzip.decompress(raw)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{path}: the gzip file is truncated or damaged ({error}). Copy or download it again."
-            ) from error
-    elif path.suffix == ".gz":
-        raise DataError(f"{path}: named .gz, but it is not a gzip file. Rename it, or copy or download it again.")
-    written = _encoding(path, raw[:4], encoding)
-    if b"\0" in raw[:65536] and not codecs.lookup(written).name.startswith(("utf-16", "utf-32")):
-        raise DataError(
-            f"{path}: holds zero bytes, so it is not a UTF-8 CSV file. Save it as UTF-8 CSV (a spreadsheet), or pass its encoding "
-            '(UTF-16 without a byte order mark: encoding="utf-16-le").'
-        )
-    try:
-        text = raw.decode(written)
-    except UnicodeError as error:
-        line = raw.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        raise _undecoded(f"{path}: line {line}", written, error) from error
-    if not text.strip():
-        raise DataError(f"{path}: the file is empty but for blanks.")
-    return text
-
-
 def line_of(path: str | os.PathLike[str], row: int) -> int | None:
     """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and
     line breaks in quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the
     same in Latin-1 as in other encodings that need no byte order mark."""
     try:
-        with _opened(Path(path), *_how_written(Path(path), "latin-1")) as lines, any_field_size():
+        with opened(Path(path), *how_written(Path(path), "latin-1")) as lines, any_field_size():
             separator, _ = sniff(Path(path), first_lines(lines))
             lines.seek(0)
             for at, (record, line) in enumerate(records(lines, separator)):

@@ -7,8 +7,6 @@ that of the features as float32, so it agrees to 1e-6 standard deviations.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +20,7 @@ from fairbound.tables.features import Feature
 from fairbound.tables.learning import check_options, infinite_error, learn_settled, settle
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
-from fairbound.tables.options import EncodeReport
+from fairbound.tables.options import EncodeReport, merged_reports
 
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
@@ -50,7 +48,7 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE)
         out[at : at + report.rows] = features
         at += report.rows
         reports.append(report)
-    encoder.last_report = _merged(reports)
+    encoder.last_report = merged_reports(reports)
     if fresh:
         _set_medians(encoder, out, shards)
     return out, encoder.last_report
@@ -143,13 +141,3 @@ def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None
 def _gaps(out: np.ndarray, spec: Feature, at: int) -> np.ndarray:
     """The rows in which the number at column `at` of the features is missing, which the column after it marks."""
     return np.flatnonzero(out[:, at + 1]) if getattr(spec, "indicator", False) else np.zeros(0, dtype=np.int64)
-
-
-def _merged(reports: Sequence[EncodeReport]) -> EncodeReport:
-    """The report on all parts."""
-    unseen, missing, infinite = Counter[str](), Counter[str](), Counter[str]()
-    for report in reports:
-        for counts, more in ((unseen, report.unseen), (missing, report.missing), (infinite, report.infinite)):
-            counts.update(more)
-    rows = sum(report.rows for report in reports)
-    return replace(reports[0], rows=rows, unseen=dict(unseen), missing=dict(missing), infinite=dict(infinite))

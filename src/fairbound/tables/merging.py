@@ -10,7 +10,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.tables.columns import CODED, Column
-from fairbound.tables.numbers import NumberFeature, constant_number
+from fairbound.tables.numbers import NumberFeature, constant_number, range_of
 
 MOST_TEXTS = 1_000_000
 
@@ -111,10 +111,11 @@ class Seen:
 
         Raises: DataError for numbers too large or too small for sums of squares.
         """
-        known, gaps = self.rows - self.missing, self.missing > 0
+        known, gaps = self.rows - self.missing, self.missing / self.rows
         if self.low == self.high:
             return constant_number(self.name, str(self.kind), self.low, gaps)
         sd = math.sqrt(self.square / known)
         if not (math.isfinite(self.mean) and 0 < sd < math.inf):
             raise DataError(f"column {self.name!r} spans from {self.low:g} to {self.high:g}, too far. Rescale it.")
-        return NumberFeature(self.name, str(self.kind), self.mean, sd, self.mean, gaps), None
+        ends = range_of(self.low, self.high)
+        return NumberFeature(self.name, str(self.kind), self.mean, sd, self.mean, gaps > 0, (), (), *ends, gaps), None

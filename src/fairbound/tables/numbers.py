@@ -37,6 +37,9 @@ class NumberFeature:
     indicator: bool
     knots: tuple[float, ...] = ()  # ascending, in the column's units
     jumps: tuple[float, ...] = ()  # likewise
+    low: float | None = None  # of a range that held all values of training; None in folders written before it was kept
+    high: float | None = None
+    gaps: float = 0.0  # share of the training rows without a value
 
     @property
     def feature_names(self) -> list[str]:
@@ -161,17 +164,32 @@ def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, 
     scaled = known if unit == 1.0 else known / unit
     mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
     if low == high or sd == 0.0:
-        return constant_number(column.name, column.kind, low, gaps)
+        return constant_number(column.name, column.kind, low, float(missing.mean()))
     median = float(np.median(scaled) * unit)
-    return NumberFeature(column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots)), None
+    ends, share = range_of(low, high), float(missing.mean())
+    return NumberFeature(
+        column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots), (), *ends, share
+    ), None
 
 
-def constant_number(name: str, kind: str, value: float, gaps: bool) -> tuple[NumberFeature | None, str]:
-    """The feature of a column whose known numbers are all `value`, where it has gaps to mark, and why it is dropped."""
+def constant_number(name: str, kind: str, value: float, gaps: float) -> tuple[NumberFeature | None, str]:
+    """The feature of a column whose known numbers are all `value`, where it has gaps to mark, and why it is dropped. gaps:
+    their share of the rows."""
     if not gaps:
         return None, f"constant ({value:g})"
     reason = f"constant ({value:g}) where known, only its missing indicator is kept"
-    return NumberFeature(name, kind, value, None, value, True), reason
+    return NumberFeature(name, kind, value, None, value, True, gaps=gaps), reason
+
+
+def range_of(low: float, high: float) -> tuple[float | None, float | None]:
+    """A range that holds all numbers from `low` to `high` and ends at round ones, so that a saved model tells the
+    greatest and least of no one; None where they are too far apart."""
+    width = high - low
+    if not 0 < width < math.inf:
+        return None, None
+    step = 10.0 ** math.floor(math.log10(width))
+    ends = math.floor(low / step) * step, math.ceil(high / step) * step
+    return ends if all(map(math.isfinite, ends)) else (None, None)
 
 
 def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:
@@ -225,7 +243,10 @@ def _learn_ordinary(column: Column, values: np.ndarray, knots: int) -> NumberFea
         size = math.hypot(mean, sd)
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
-    return NumberFeature(column.name, column.kind, mean, sd, median_of(values), False, knots_of(values, knots))
+    ends = range_of(float(values.min()), float(values.max()))
+    return NumberFeature(
+        column.name, column.kind, mean, sd, median_of(values), False, knots_of(values, knots), (), *ends
+    )
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -92,6 +93,9 @@ FEWEST = 20
 """A column is strange where at least this share of the rows whose value training should know, and at least so many,
 have a value it did not know."""
 
+MOSTLY = 0.95
+"""Share of the rows from which on tiny numbers are spoken of."""
+
 MANY = 0.2
 """From this share of the training rows on, the report says that their values are too rare to have a feature each."""
 
@@ -125,6 +129,12 @@ class EncodeReport:
     unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
     rare: dict[str, float] = field(default_factory=dict)  # column -> share of the training rows whose value is too rare
     missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
+    gaps: dict[str, float] = field(default_factory=dict)  # of these, column -> share of the training rows with none
+    empty: int = 0  # rows without a value in any column
+    beyond: dict[str, int] = field(default_factory=dict)  # column -> rows whose number is outside training's range
+    far: dict[str, int] = field(default_factory=dict)  # column -> those further outside than the range is wide
+    tiny: dict[str, int] = field(default_factory=dict)  # column -> rows whose number is tiny beside training's
+    ranges: dict[str, str] = field(default_factory=dict)  # of these, training's range in words
     infinite: dict[str, int] = field(default_factory=dict)  # column -> infinities counted as missing
     dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
     ignored: tuple[str, ...] = ()  # columns of this table that training did not have
@@ -161,7 +171,51 @@ class EncodeReport:
                 f"{name}: {count:,} of {self.rows:,} rows have a value that training did not know{rare}, so the column says little of them. Is "
                 "it written as in the training table?"
             )
+        return out + self._strange_gaps() + self._strange_numbers()
+
+    def _strange_gaps(self) -> list[str]:
+        """Of columns that are missing in far more rows than in training, and of rows without any value."""
+        out = [
+            f"{name}: {self.missing[name]:,} of {self.rows:,} rows are missing, in training {100 * usual:.2g} %, so the column says little of "
+            "them. Was it delivered?"
+            for name, usual in self.gaps.items()
+            if self.missing[name] >= FEWEST
+            and self.missing[name] - usual * self.rows >= STRANGE * (1 - usual) * self.rows
+        ]
+        if self.empty:
+            out.append(
+                f"{self.empty:,} of {self.rows:,} rows have no value in any column. Are they blank lines, or sums?"
+            )
         return out
+
+    def _strange_numbers(self) -> list[str]:
+        """Of columns of numbers unlike those of training."""
+        out = []
+        for name, words in self.ranges.items():
+            far, beyond, tiny = (counts.get(name, 0) for counts in (self.far, self.beyond, self.tiny))
+            begins, ask = f"{name}: {{:,}} of {self.rows:,} rows hold", "Is it in the units of training?"
+            if beyond >= max(FEWEST, STRANGE * self.rows):
+                out.append(f"{begins.format(beyond)} a number outside training's range{words}. {ask}")
+            elif far:
+                out.append(f"{begins.format(far)} a value far outside training's range{words}. Is it right?")
+            elif tiny >= max(FEWEST, MOSTLY * self.rows):
+                out.append(f"{begins.format(tiny)} a number tiny beside those of training. {ask}")
+        return out
+
+    def noted_lines(self) -> list[str]:
+        """A sentence for each column of which a few values were not known in training, or a few are missing where none
+        was there."""
+        strange = tuple(line.split(": ")[0] for line in self.strange_lines())
+        unseen = [
+            f"{name}: {count:,} of {self.rows:,} rows have a value unseen or too rare in training."
+            for name, count in sorted(self.unseen.items())
+            if count and name not in strange
+        ]
+        return unseen + [
+            f"{name}: {count:,} of {self.rows:,} rows are missing, and in training none was."
+            for name, count in sorted(self.missing.items())
+            if name not in strange and self.gaps.get(name) == 0
+        ]
 
     def warn(self) -> None:
         """Warns: DataWarning with each of `strange_lines`."""
@@ -179,3 +233,17 @@ class EncodeReport:
         out += [f"{name}: {count} infinite values taken as missing." for name, count in self.infinite.items()]
         out += [f"{name}: not in the training table, ignored." for name in self.ignored]
         return out + (["Columns were matched by their place, not by name."] if self.positional else [])
+
+
+def merged_reports(reports: Sequence[EncodeReport]) -> EncodeReport:
+    """The report on all parts of a table."""
+    counts = {what: Counter[str]() for what in ("unseen", "missing", "infinite", "beyond", "far", "tiny")}
+    gaps, ranges = dict[str, float](), dict[str, str]()
+    for report in reports:
+        for what, count in counts.items():
+            count.update(getattr(report, what))
+        gaps |= report.gaps
+        ranges |= {name: words for name, words in report.ranges.items() if words or name not in ranges}
+    rows, empty = (sum(getattr(report, what) for report in reports) for what in ("rows", "empty"))
+    summed: dict[str, Any] = {what: dict(count) for what, count in counts.items()}
+    return replace(reports[0], rows=rows, empty=empty, gaps=gaps, ranges=ranges, **summed)

@@ -62,6 +62,10 @@ def sniff(path: Path, text: str) -> tuple[str, list[str]]:
             except csv.Error as error:
                 raise DataError(f"{path}: the header line cannot be read ({error}).") from error
     best = max(SEPARATORS, key=lambda separator: len(headers[separator]))
+    if len(headers[best]) == 1 and "|" in headers[best][0]:
+        raise DataError(
+            f"{path}: its header is separated by |, which is not read. Save it with , or ; or tab between fields."
+        )
     return best, [name.strip() for name in headers[best]]
 
 

@@ -37,6 +37,11 @@ class Block:
     values: np.ndarray
     at: np.ndarray
 
+    @property
+    def columns(self) -> list[np.ndarray]:
+        """The columns (n,), views of the array."""
+        return [self.values[:, place] for place in self.at]
+
     @classmethod
     def of(cls, columns: Sequence[np.ndarray]) -> Block | None:
         """The array of which the columns (n,) are views; None where they lie apart."""

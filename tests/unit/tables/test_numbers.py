@@ -121,6 +121,7 @@ def test_columns_of_gaps_and_dropped_ones_in_one_array(layout, dropped):
     assert encoder.last_report == report and sorted(report.missing.values()) == [715, 1000]
 
 
+@pytest.mark.filterwarnings("ignore:.*training's range", "ignore:.*tiny beside")
 def test_a_frame_is_read_alike_whole_and_column_by_column(monkeypatch):
     """Of plain numbers in any order of any kind; and errors and reports are the same."""
     frame = mixed(300)[["a", "b", "i"]].rename(columns=str.upper)

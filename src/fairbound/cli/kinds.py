@@ -1,0 +1,37 @@
+"""How a command reads the columns of a file: as its options and its saved models say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairbound.cli.columns import pandas_part
+from fairbound.estimators.folder import load_folder
+from fairbound.tables import Chunks, Kinds
+
+
+def kinds_of(options: Any) -> Kinds:
+    """The columns that --text names or saved models dictate, and those that tell persons or groups apart."""
+    model = getattr(options, "model", None)  # of a command that trains, a text that is no folder
+    named = [Path(p) for what in ("first", "second") if (p := getattr(options, what, None)) and Path(p).is_dir()]
+    folders = [*([model] if isinstance(model, Path) else []), *named]
+    learnt = Kinds.learnt(*(found for folder in folders if (found := load_folder(folder).encoder) is not None))
+    keys = [name for what in ("group", "clusters", "split_by", "qid") for name in stated(getattr(options, what, None))]
+    text = learnt.text | set(stated(options.text))
+    return Kinds(text=text, numbers=learnt.numbers - text, keys=frozenset(keys), known=learnt.known)
+
+
+def as_stated(table: Any, text: str | None) -> Any:
+    """A table, or its parts, whose columns of --text are categories, whatever their cells look like."""
+    names = stated(text)
+    if not names:
+        return table
+    if isinstance(table, Chunks):
+        return table.map(lambda part: as_stated(pandas_part(part), text))
+    return table.astype({name: "category" for name in table.columns if name in names})
+
+
+def stated(names: str | None) -> Sequence[str]:
+    """The names of columns in an option, separated by commas, or the one name with commas in it."""
+    return () if names is None else (names, *(name.strip() for name in names.split(",")))

@@ -1,0 +1,106 @@
+"""Numbers unlike those of training, columns that were not delivered and rows without values are spoken of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.base.errors import DataError
+from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
+from fairbound.tables.options import merged_reports
+
+DAYS = pd.date_range("2015-01-01", periods=3000).strftime("%Y-%m-%d").to_numpy()
+
+
+def table(rows=500, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {"debt": rng.gamma(2, 5000, rows), "age": rng.uniform(18, 80, rows), "opened": rng.choice(DAYS, rows)}
+    )
+    frame["job"] = rng.choice(["full", "part", None], rows, p=[0.6, 0.35, 0.05])
+    frame.loc[::20, "age"] = np.nan
+    return frame
+
+
+def said_of(frame):
+    return TableEncoder().fit(table()).encode(frame)[1].strange_lines()
+
+
+def test_nothing_is_said_of_rows_like_those_of_training():
+    for seed in range(1, 20):
+        assert said_of(table(200, seed)) == [] == said_of(table(1, seed))
+    later = table(200, 1)
+    later["opened"] = pd.date_range("2024-01-01", periods=200).strftime("%Y-%m-%d")
+    assert said_of(later) == []  # days go on
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"debt": lambda c: c * 1000}, "debt: 200 of 200 rows hold a number outside training's range (0 to "),
+        ({"debt": lambda c: c / 1000}, "debt: 200 of 200 rows hold a number tiny beside those of training"),
+        ({"debt": lambda c: -c}, "debt: 200 of 200 rows hold a number outside training's range (0 to "),
+        ({"debt": lambda c: c.where(c.index > 2, 1e7)}, "debt: 3 of 200 rows hold a value far outside training's range (0 to "),
+        ({"opened": lambda c: c.where(c.index > 0, "9999-12-31")}, "opened: 1 of 200 rows hold a value far outside training's range."),
+        ({"debt": lambda c: c * np.nan}, "debt: 200 of 200 rows are missing, in training 0 %"),
+        ({"age": lambda c: c * np.nan}, "age: 200 of 200 rows are missing, in training 5 %"),
+        ({"job": lambda c: None}, "job: 200 of 200 rows are missing, in training "),
+        ({"opened": lambda c: None}, "opened: 200 of 200 rows are missing, in training 0 %"),
+        ({n: (lambda c: c.where(c.index != 7, None)) for n in table(1)}, "1 of 200 rows have no value in any column."),
+    ],
+)  # fmt: skip
+def test_rows_unlike_those_of_training_are_counted(change, said):
+    frame = table(200, 1)
+    for name, of in change.items():
+        frame[name] = of(frame[name])
+    found = said_of(frame)
+    assert len(found) == 1 and found[0].startswith(said)
+    encoder = TableEncoder().fit(table())
+    parts = Encoded.of(encoder, Chunks(lambda: (frame[at : at + 30] for at in range(0, 200, 30)))).report
+    assert parts.strange_lines() == found
+
+
+def test_a_few_missing_where_none_was_are_noted():
+    frame = table(200, 1)
+    frame.loc[:2, ["debt", "age"]] = np.nan
+    report = TableEncoder().fit(table()).encode(frame)[1]
+    assert report.strange_lines() == []
+    assert report.noted_lines() == ["debt: 3 of 200 rows are missing, and in training none was."]
+    assert merged_reports([report, report]).noted_lines()[0].startswith("debt: 6 of 400 rows are missing")
+
+
+def test_plain_numbers_are_looked_at_in_one_array():
+    x = np.random.default_rng(0).uniform(1, 2, (300, 3))
+    encoder = TableEncoder().fit(x)
+    x[:, 1] *= 1000
+    x[5] = np.nan
+    with pytest.warns(match="training's range|no value in any column") as found:
+        encoder.weighted(x, np.ones((len(encoder.feature_names), 1)))
+    assert [str(w.message)[:16] for w in found] == ["1 of 300 rows ha", "x1: 299 of 300 r"]
+
+
+def test_a_saved_range_ends_at_round_numbers_and_old_folders_have_none():
+    encoder = TableEncoder().fit(pd.DataFrame({"x": [21.37, 33.3, 58.91]}))
+    state = json.loads(encoder.to_json())
+    assert (state["learnt"][0]["low"], state["learnt"][0]["high"]) == (20.0, 60.0)
+    for key in ("low", "high", "gaps"):
+        del state["learnt"][0][key]
+    old = TableEncoder.from_json(json.dumps(state))
+    assert old.encode(pd.DataFrame({"x": [1e9] * 50}))[1].strange_lines() == []
+    state["learnt"][0]["gaps"] = 2.0
+    with pytest.raises(DataError, match="share of missing values"):
+        TableEncoder.from_json(json.dumps(state))
+
+
+def test_a_missing_column_is_told_by_the_one_that_differs_in_capitals_or_blanks():
+    with pytest.raises(DataError, match=r"Add or rename: 'debt' is 'Debt ' here\."):
+        TableEncoder().fit(table()).encode(table().rename(columns={"debt": "Debt "}))
+
+
+def test_fields_separated_by_bars_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a|b\n1|2\n")
+    with pytest.raises(DataError, match=r"separated by \|"):
+        read_table(tmp_path / "t.csv")
