@@ -163,6 +163,13 @@ class MonitorOptions(ReadOptions):
     largest_weight: Annotated[
         float | None, option("--largest-weight", help="The largest weight that a row can have; kept in the state.")
     ] = None
+    id: Annotated[
+        str | None,
+        option(
+            "--id",
+            help="Column that tells decisions apart. A decision whose id was counted before is left out, so that exports may overlap.",
+        ),
+    ] = None
     constraint: Constraints = field(default_factory=list)
     cross: Cross = False
     confidence: Annotated[
