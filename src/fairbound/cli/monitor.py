@@ -95,10 +95,11 @@ def _looked(options: MonitorOptions, monitor: Monitor, said: list[str]) -> dict[
 
 def _outcome(options: MonitorOptions, monitor: Monitor, found: dict[str, Any], counted: int, repeated: int) -> Outcome:
     """What the command says. counted: decisions that this call added; repeated: those that it left out as known."""
+    growth = found["monitoring"]["growth"]
     alarms = [f"alarm: {text} was found violated at {rows:,} decisions" for text, rows in monitor.alarms.items()]
     outcome = audit_outcome(found, options.state, None, None, alarms, {"state": STATE})
-    outcome.summary.update(alarms=monitor.alarms, counted=counted, repeated=repeated)
-    return outcome
+    outcome.summary.update(alarms=monitor.alarms, growth=growth, counted=counted, repeated=repeated)
+    return replace(outcome, exit_code=1) if growth and options.fail_on == "growth" else outcome
 
 
 def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: str) -> Outcome:
@@ -119,7 +120,7 @@ def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: 
     monitor = Monitor.load(path)
     found = _looked(options, monitor, [why])
     outcome = _outcome(options, monitor, found, 0, 0)
-    return replace(outcome, exit_code=1 if monitor.alarms else 0)
+    return replace(outcome, exit_code=1 if outcome.exit_code == 1 else 0)
 
 
 def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionError, silenced
 from fairbound.base.files import atomic_write_text, check_not_read
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
 from fairbound.cli.judging_options import PredictOptions
@@ -37,7 +37,10 @@ def run_predict(options: PredictOptions) -> Outcome:
     folder = load_folder(options.model)
     check_not_read(options.out, options.data, model_folder(options.model))
     model = MODELS[kind_of(folder)].load(folder)
-    kept = listed(options.keep, file_columns(options), "--keep")
+    try:
+        kept = listed(options.keep, file_columns(options), "--keep")
+    except NoRowsError as quiet:
+        return _nothing(options, model, quiet.columns)
     parts, first, unseen = [], 0, Counter[str]()
     for part in Chunks.read(options.data, rows=ROWS, **options.file_format):
         frame = pandas_part(part)
@@ -71,6 +74,21 @@ def run_predict(options: PredictOptions) -> Outcome:
     text += "".join(f"note: {line}\n" for line in summary["notes"])
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")
+
+
+def _nothing(options: PredictOptions, model: Any, columns: list[str]) -> Outcome:
+    """Write the header alone for a file of these columns without rows, as of a day on which nothing came."""
+    import pandas as pd
+
+    kept = listed(options.keep, columns, "--keep")
+    with silenced(UserWarning):  # of a row that stands for none
+        found = _predicted(model, pd.DataFrame({name: [np.nan] for name in columns}))  # looks at the columns
+    table = pd.DataFrame(columns=[*kept, *found])
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    path = atomic_write_text(options.out, table.to_csv(index=False))
+    said = f"{options.data} has a header and no rows, so there is nothing to predict."
+    summary = {"rows": 0, "columns": list(table.columns), "out": str(path), "warnings": [], "notes": [said]}
+    return Outcome(summary, f"note: {said}\nwritten  {path} (a header alone)")
 
 
 def _predicted(model: Any, frame: Any) -> dict[str, np.ndarray]:

@@ -25,6 +25,7 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.areas import judge_areas_in_time
+from fairbound.monitoring.growth import said_of
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.stored import read_state, stored_sum, write_state
@@ -172,7 +173,7 @@ class Monitor:
         it.
         Raises: DataError before the first row.
         """
-        rows, found, changed = self._judged(needed=True)
+        rows, found, changed, growth = self._judged(needed=True)
         facts = {
             "data": self._data(rows),
             "metrics": self._metrics(rows),
@@ -187,6 +188,7 @@ class Monitor:
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
                 "alarms": self.alarms,
                 "files": self.files,
+                "growth": growth,
                 **({} if self._tally.ids is None else {"repeated": self.repeated}),
             },
         }
@@ -197,9 +199,9 @@ class Monitor:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""
         return {finding["text"]: finding["verdict"] for finding in self._judged(needed=False)[1]}
 
-    def _judged(self, needed: bool) -> tuple[Scored, list[Finding], list[str]]:
-        """The decisions counted, what is found of each bound, and warnings; the look is remembered. needed: whether
-        the rows that would decide are looked for."""
+    def _judged(self, needed: bool) -> tuple[Scored, list[Finding], list[str], list[Finding]]:
+        """The decisions counted, what is found of each bound, warnings, and differences that have grown; the look is
+        remembered. needed: whether the rows that would decide, and growth, are looked for."""
         if not self.rows:
             raise DataError("the monitor has seen no row yet; call update first.")
         scored, now, before = self._tally.scored()
@@ -212,14 +214,11 @@ class Monitor:
                 continue
             sums = self._tally.largest.index(float(bound.largest)) if bound.judged_from == "losses" else None
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
-        changed = [
-            said
-            for finding in found
-            for said in (finding.pop("grown", None), contradicted(finding), self._with_alarm(finding))
-            if said
-        ]
+        growth = [grown for finding in found if (grown := finding.pop("grown", None))]
+        changed = list(map(said_of, growth))
+        changed += [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
         self._remember(found)
-        return rows, found, changed
+        return rows, found, changed, growth
 
     def _data(self, rows: Scored) -> dict[str, Any]:
         data: dict[str, Any] = {"name": "decisions as they came", "split": "all decisions since the start"}

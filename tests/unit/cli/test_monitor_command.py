@@ -282,3 +282,17 @@ def test_a_quiet_day_does_not_hide_an_alarm(run, tmp_path):
     assert run(*args, "--data", tmp_path / "0.csv", *BOUND)[0] == 1
     code, out, _ = run(*args, "--data", tmp_path / "1.csv")
     assert code == 1 and "alarm" in out and "Nothing new" in out
+
+
+def test_a_cron_job_can_fail_where_a_gap_has_grown(run, tmp_path):
+    args = ("monitor", "--state", tmp_path / "state", "--label", "paid", "--group", "sex", "--score", "p")
+    new_rows(tmp_path / "0.csv", 16000, 0, rates=(0.41, 0.40))
+    new_rows(tmp_path / "1.csv", 4000, 1, rates=(0.65, 0.40))
+    bound = ("--constraint", "demographic_parity <= 0.15")
+    code, out, _ = run(*args, "--data", tmp_path / "0.csv", *bound, "--fail-on", "growth", "--json")
+    assert code == 0 and json.loads(out)["growth"] == []
+    code, out, _ = run(*args, "--data", tmp_path / "1.csv", "--json")
+    (grew,) = json.loads(out)["growth"]
+    assert code == 0 and json.loads(out)["verdict"] == "met" and grew["violated_since"]
+    assert run("monitor", "--state", tmp_path / "state", "--fail-on", "growth")[0] == 1
+    assert "takes growth" in run("monitor", "--state", tmp_path / "state", "--fail-on", "alarm")[2]
