@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 BINARY = "(Only binary classification is supported. The type of the target is multiclass.)"
@@ -20,6 +20,14 @@ class OptionError(FairboundError, ValueError):
 
 class DataError(FairboundError, ValueError):
     """The data cannot be used as they are."""
+
+
+class NoRowsError(DataError):
+    """A table has a header and no rows, as the file of a day on which nothing came. columns: their names."""
+
+    def __init__(self, message: str, columns: Iterable[str]):
+        super().__init__(message)
+        self.columns = [str(name) for name in columns]
 
 
 class EmptyGroupError(DataError):

@@ -3,6 +3,7 @@ the command line and pytest."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.locks import output_folder
 from fairbound.base.verdicts import about, direction, left_out
 from fairbound.cli.audit import run_audit
+from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.compare import compared
 from fairbound.cli.judging_options import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 from fairbound.cli.outcome import Outcome
@@ -25,6 +27,34 @@ KEYS = (
 )  # fmt: skip
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _are_texts(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, list) and value != [] and all(map(_is_text, value)))
+
+
+_BOOL = (lambda value: isinstance(value, bool), "true or false, without quotes")
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "group": (_is_text, "a text, with commas between several names"),
+    "positive": (lambda value: isinstance(value, str | int | float), "a label"),
+    "threshold": (_is_number, "a number"),
+    "confidence": (_is_number, "a number"),
+    "constraint": (_are_texts, "a bound as text or a list of them; leave it out for the bounds of the model"),
+    "accept": (_are_texts, "a list of 'met' and 'insufficient'; leave it out for 'met' alone"),
+    "least": (
+        lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+        "a table of metrics and finite numbers, such as { accuracy = 0.8 }",
+    ),
+    "cross": _BOOL,
+    "drop_missing_labels": _BOOL,
+}
+"""What the value of a key must be, in words; of the others, a text."""
 LOW_IS_GOOD = {"log_loss", "root_mean_squared_error"}
 """Metrics of an audit of which less is better."""
 
@@ -45,30 +75,13 @@ class Gate:
 
 
 def check(config: str | Path) -> Gate:
-    """Check what the TOML file `config` says must hold (docs/evidence.md); paths in it are relative to its folder.
+    """Check what the TOML file `config` says must hold (docs/evidence.md); paths in it are relative to its folder. The
+    file that the model was trained on is no evidence, so it never passes.
 
     Raises: OptionError for a file that cannot be read or has an unknown key; what `fairbound audit` raises.
     """
     config = Path(config)
-    try:
-        stated = tomllib.loads(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise OptionError(f"the gate {str(config)!r} cannot be read: {error}.") from error
-    unknown = sorted(set(stated) - set(KEYS))
-    missing = [key for key in ("data", "label") if key not in stated]
-    if unknown or missing:
-        what = (
-            f"has unknown keys {unknown}; known are {', '.join(KEYS)}" if unknown else f"lacks {' and '.join(missing)}"
-        )
-        raise OptionError(f"the gate {str(config)!r} {what}.")
-    for key, kind, words in (
-        ("data", str, "a text"),
-        ("label", str, "a text"),
-        ("group", str, "a text, with commas between several names"),
-        ("confidence", int | float, "a number"),
-    ):
-        if key in stated and (not isinstance(stated[key], kind) or isinstance(stated[key], bool)):
-            raise OptionError(f"the gate {str(config)!r}: {key} must be {words}, got {stated[key]!r}.")
+    stated = _stated(config)
     accept = _texts(stated.get("accept", ["met"]))
     if not set(accept) <= {"met", "insufficient"}:
         raise OptionError(f"accept may hold 'met' and 'insufficient', got {accept}.")
@@ -83,6 +96,7 @@ def check(config: str | Path) -> Gate:
             outcome = run_audit(options)
     summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
     broken, wanting = _verdicts(summary, accept)
+    broken += [OF_TRAINING] if OF_TRAINING in summary["warnings"] else []
     broken += _too_low(summary, stated.get("least", {}))
     compared_to: list[str] = []
     if "baseline" in stated:
@@ -95,6 +109,24 @@ def check(config: str | Path) -> Gate:
     ]
     measured += compared_to
     return Gate(not broken and not wanting, code, (*broken, *wanting), tuple(measured), summary)
+
+
+def _stated(config: Path) -> dict[str, Any]:
+    """What the file says. Raises: OptionError where it cannot be read, or a key is unknown, missing or of another kind."""
+    gate = f"the gate {str(config)!r}"
+    try:
+        stated = tomllib.loads(config.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"{gate} cannot be read: {error}.") from error
+    if unknown := sorted(set(stated) - set(KEYS)):
+        raise OptionError(f"{gate} has unknown keys {unknown}; known are {', '.join(KEYS)}.")
+    if missing := [key for key in ("data", "label") if key not in stated]:
+        raise OptionError(f"{gate} lacks {' and '.join(missing)}.")
+    for key, value in stated.items():
+        good, words = KINDS.get(key, (_is_text, "a text"))
+        if not good(value):
+            raise OptionError(f"{gate}: {key} must be {words}, got {value!r}.")
+    return stated
 
 
 def run_gate(options: GateOptions) -> Outcome:
@@ -152,9 +184,7 @@ def _number(value: float | None) -> str:
     return "not defined" if value is None else f"{value:.4g}"
 
 
-def _too_low(summary: dict[str, Any], least: Any) -> list[str]:
-    if not isinstance(least, dict):
-        raise OptionError("least is a table of metrics and numbers, such as least = { accuracy = 0.8 }.")
+def _too_low(summary: dict[str, Any], least: dict[str, float]) -> list[str]:
     unknown = sorted(set(least) - set(summary["metrics"]))
     if unknown:
         raise OptionError(f"least names {unknown}, which are no metrics of the audit: {', '.join(summary['metrics'])}.")

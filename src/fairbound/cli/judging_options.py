@@ -173,6 +173,13 @@ class MonitorOptions(ReadOptions):
     largest_weight: Annotated[
         float | None, option("--largest-weight", help="The largest weight that a row can have; kept in the state.")
     ] = None
+    id: Annotated[
+        str | None,
+        option(
+            "--id",
+            help="Column that tells decisions apart. A decision whose id was counted before is left out, so that exports may overlap.",
+        ),
+    ] = None
     constraint: Constraints = field(default_factory=list)
     cross: Cross = False
     confidence: Annotated[
@@ -182,6 +189,12 @@ class MonitorOptions(ReadOptions):
             help="Confidence of all verdicts together, between 0.5 and 1. Default: 0.95, kept in the state.",
         ),
     ] = None
+    fail_on: Annotated[
+        str | None,
+        option(
+            "--fail-on", help="growth: exit with 1 also where a gap has grown for certain, though its bound is met."
+        ),
+    ] = None
 
     @property
     def folder(self) -> Path:
@@ -189,6 +202,8 @@ class MonitorOptions(ReadOptions):
         return self.state
 
     def __post_init__(self) -> None:
+        if self.fail_on not in (None, "growth"):
+            raise OptionError(f"--fail-on takes growth, got {self.fail_on!r}.")
         if self.weights is None and self.largest_weight is not None:
             raise OptionError("--largest-weight belongs to --weights COLUMN.")
         if self.data is not None:

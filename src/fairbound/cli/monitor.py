@@ -12,16 +12,27 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, NoRowsError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
-from fairbound.cli.columns import file_checksum, groups_in, in_file, listed, numbers_of, one_column, with_decisions
+from fairbound.cli.columns import (
+    file_checksum,
+    groups_in,
+    in_file,
+    listed,
+    numbers_of,
+    one_column,
+    speaks_of,
+    with_decisions,
+)
+from fairbound.cli.counted_rows import rows_kept, said_of_counted
 from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.judged_model import label_of_training, model_of_two_classes
 from fairbound.cli.judging_options import MonitorOptions
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
+from fairbound.cli.same_state import OTHERS, check_columns, check_same
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder, model_folder
@@ -29,7 +40,7 @@ from fairbound.monitoring import Monitor
 from fairbound.monitoring.tally import OTHER_LABELS
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
-from fairbound.rows.labels import binary_labels, class_labels, is_label
+from fairbound.rows.labels import binary_labels, class_labels
 from fairbound.rows.scores import DECISIONS, as_logits, usual_threshold
 from fairbound.tables import read_table
 
@@ -39,21 +50,26 @@ DECIDED = "the model's decisions"
 WATCH = " by a state begun without --label"
 
 
+class _NothingNewError(Exception):
+    """A file holds no decision that can be counted now, as on a quiet day; the text says why."""
+
+
 def run_monitor(options: MonitorOptions) -> Outcome:
     """Add the rows of the file, judge, and write the state, audit.json and report.html into the folder of the state."""
     path = options.state / STATE
     monitor = Monitor.load(path) if path.exists() else None
     if monitor is not None:
-        _check_same(options, monitor)
+        check_same(options, monitor)
     folder = None if options.model is None else load_folder(options.model)
     options = _of_decisions(options, monitor)
     said: list[str] = []
+    rows, repeated = (0, 0) if monitor is None else (monitor.rows, monitor.repeated)
     if options.data is not None:
         before = {} if monitor is None else monitor.groups
-        monitor, left_out, persons = _added(options, options.data, monitor, folder)
-        said += persons
-        if left_out:
-            said.append(f"{left_out:,} rows without a label were left out; their outcome is not known yet.")
+        try:
+            monitor, said = _added(options, options.data, monitor, folder)
+        except _NothingNewError as quiet:
+            return _unchanged(options, path, folder, f"{quiet} Nothing new was counted; the state is as it was.")
         said += _new_groups(options.data, before, monitor.groups)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
@@ -61,17 +77,50 @@ def run_monitor(options: MonitorOptions) -> Outcome:
         said.append(OF_TRAINING)
     if options.data is not None:
         said += other_columns(folder, options.label or label_of_training(folder), options.weights)
+    found = _looked(options, monitor, said)
+    monitor.save(path)
+    write_audit(found, options.state)
+    return _outcome(options, monitor, found, monitor.rows - rows, monitor.repeated - repeated)
+
+
+def _looked(options: MonitorOptions, monitor: Monitor, said: list[str]) -> dict[str, Any]:
+    """The audit of all decisions so far, with what is said of the file in front of its warnings."""
     found = monitor.look(title=f"Monitor: {options.state.name}")
     named = monitor.columns
     if named and len(monitor.classes) == 2 and named.get("label") == named.get("score"):  # of a model both are None
         forget_outcomes(found)
     found["warnings"] = [*said, *found["warnings"]]
-    monitor.save(path)
-    write_audit(found, options.state)
+    return found
+
+
+def _outcome(options: MonitorOptions, monitor: Monitor, found: dict[str, Any], counted: int, repeated: int) -> Outcome:
+    """What the command says. counted: decisions that this call added; repeated: those that it left out as known."""
+    growth = found["monitoring"]["growth"]
     alarms = [f"alarm: {text} was found violated at {rows:,} decisions" for text, rows in monitor.alarms.items()]
     outcome = audit_outcome(found, options.state, None, None, alarms, {"state": STATE})
-    outcome.summary["alarms"] = monitor.alarms
-    return outcome
+    outcome.summary.update(alarms=monitor.alarms, growth=growth, counted=counted, repeated=repeated)
+    return replace(outcome, exit_code=1) if growth and options.fail_on == "growth" else outcome
+
+
+def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: str) -> Outcome:
+    """What the command says of a file of a quiet day. The exit code is 0, unless a bound was found violated, which
+    stays so; a monitor that is not begun stays so."""
+    if not path.exists():
+        bounds = bounds_for(options, None if folder is None else FairClassifier.load(folder))
+        why += f" The monitor of {', '.join(bound.text for bound in bounds)} begins with the first decisions."
+        summary: dict[str, Any] = {
+            "verdict": None,
+            "constraints": [],
+            "rows": 0,
+            "warnings": [why],
+            "alarms": {},
+            "counted": 0,
+        }
+        return Outcome(summary | {"repeated": 0, "out": str(options.state)}, why)
+    monitor = Monitor.load(path)
+    found = _looked(options, monitor, [why])
+    outcome = _outcome(options, monitor, found, 0, 0)
+    return replace(outcome, exit_code=1 if outcome.exit_code == 1 else 0)
 
 
 def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:
@@ -105,14 +154,14 @@ def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str
 
 def _added(
     options: MonitorOptions, data: str, monitor: Monitor | None, folder: Folder | None
-) -> tuple[Monitor, int, tuple[str, ...]]:
-    """The monitor (made where there is none) with the rows of the file, how many rows lacked a label, and what is said
-    of persons with several rows. folder: of the saved model that decides, or None."""
+) -> tuple[Monitor, list[str]]:
+    """The monitor (made where there is none) with the rows of the file, and what is said of them.
+    folder: of the saved model that decides, or None.
+
+    Raises: _NothingNewError where the file has no decision to count.
+    """
     checksum = file_checksum(data)
-    for file in [] if monitor is None else monitor.files:
-        if file["sha256"] == checksum:
-            raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
-    frame = with_decisions(read_table(data, **options.file_format), options.score, occurs=monitor is None)
+    frame = with_decisions(_rows_of(options, data, monitor, checksum), options.score, occurs=monitor is None)
     classifier = None
     if alone := folder is not None and options.label is None and _watches_alone(monitor):
         classifier = model_of_two_classes(folder, options.positive)
@@ -127,13 +176,11 @@ def _added(
         )
     attributes = listed(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
-    left_out = int((~known).sum())
-    unknown = frame[~known]
-    frame = frame[known] if left_out else frame
+    unknown, frame = frame[~known], frame[known]
     if not len(frame):
-        raise DataError(f"{data}: no row has a label in the column {label!r}, so there is nothing to count.")
-    groups = {a: frame[a] for a in attributes} if attributes else None
+        raise _NothingNewError(f"No row of {Path(data).name} has a value in the column {label!r} yet.")
     classifier = FairClassifier.load(folder) if classifier is None and folder is not None else classifier
+    groups = {a: frame[a] for a in attributes} if attributes else None
     if classifier is not None:
         two = len(classifier.classes_) == 2
         known_groups = None if groups is None else Groups.of(groups)
@@ -145,30 +192,82 @@ def _added(
         given = frame[one_column(options.score, frame.columns, "--score")]
     source = ({} if alone else {"label": label}) | _decides(options)
     source |= {
-        what: one_column(name, frame.columns, f"--{what}")
-        for what in ("loss", "weights")
-        if (name := getattr(options, what))
+        what: one_column(name, frame.columns, f"--{what}") for what in OTHERS if (name := getattr(options, what))
     }
     if monitor is None:
         monitor = _begun(options, frame[label], given, classifier)
     else:
-        _check_columns(source, attributes, monitor)
+        check_columns(source, attributes, monitor)
     decided = _predicted(given, options.score, monitor)
-    more = {"sample_weight": frame[options.weights]} if options.weights else {}
-    if any(bound.judged_from == "losses" for bound in monitor.bounds):
-        more["losses"] = _losses(options, frame, label, given, monitor)
-    with _in_columns(data, {"y_true": label, "y_pred": str(options.score or "the model's decisions")}):
-        monitor.update(frame[label], decided, groups, **more)
+    said = (
+        []
+        if not len(unknown)
+        else [f"{len(unknown):,} rows without a label were left out; their outcome is not known yet."]
+    )
+    said += _counted(options, frame, label, (given, decided, groups), monitor, checksum, np.flatnonzero(known))
     monitor.columns = source
-    monitor.files.append({"name": Path(data).name, "sha256": checksum, "rows": len(frame)})
-    said = said_of_rows(frame, label, remedy=KEEP_ONE)
     if options.score is None or len(monitor.classes) > 2:
-        return monitor, left_out, said
+        return monitor, said
     others = unknown[options.score][unknown[options.score].notna()]
     with contextlib.suppress(DataError):  # what cannot be read there is counted nowhere
         of_others = _positive(_predicted(others, options.score, monitor), monitor)
-        said += tuple(decided_otherwise(of_others, _positive(decided, monitor), WATCH))
-    return monitor, left_out, said
+        said += decided_otherwise(of_others, _positive(decided, monitor), WATCH)
+    return monitor, said
+
+
+def _rows_of(options: MonitorOptions, data: str, monitor: Monitor | None, checksum: str) -> Any:
+    """The rows of a file. Raises: DataError for a file that was counted before; _NothingNewError for one without rows."""
+    for file in [] if monitor is None or options.id is not None else monitor.files:
+        if file["sha256"] == checksum:
+            raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
+    try:
+        return read_table(data, **options.file_format)
+    except NoRowsError as error:
+        named = {f"--{what}": getattr(options, what) for what in ("label", *OTHERS)}
+        if options.score is not None and speaks_of(options.score, error.columns) is None:
+            named["--score"] = options.score
+        for option, name in named.items():
+            if name is not None and (option, name) != ("--label", options.score):
+                one_column(name, error.columns, option)
+        listed(options.group, error.columns, "--group")
+        raise _NothingNewError(f"{Path(data).name} has a header and no rows.") from None
+
+
+def _counted(
+    options: MonitorOptions,
+    frame: Any,
+    label: str,
+    what: tuple[Any, Any, Any],
+    monitor: Monitor,
+    checksum: str,
+    rows: np.ndarray,
+) -> list[str]:
+    """Count the rows of a frame; what is said of them. what: given as scores or decisions, as the monitor takes them,
+    and the groups. rows: their numbers in the file.
+
+    Raises: _NothingNewError where all were counted before.
+    """
+    given, decided, groups = what
+    name, repeated = Path(str(options.data)).name, monitor.repeated
+    more = {what: frame[column] for what, column in (("sample_weight", options.weights), ("ids", options.id)) if column}
+    if any(bound.judged_from == "losses" for bound in monitor.bounds):
+        more["losses"] = _losses(options, frame, label, given, monitor)
+    argued = {"y_true": label, "y_pred": str(options.score or "the model's decisions")}
+    with _in_columns(str(options.data), argued), in_file(str(options.data), rows):
+        monitor.update(frame[label], decided, groups, **more)
+    repeated = monitor.repeated - repeated
+    if repeated == len(frame):
+        raise _NothingNewError(f"Each decision of {name} with a known outcome was counted before, by its {options.id}.")
+    monitor.files.append({"name": name, "sha256": checksum, "rows": len(frame) - repeated})
+    if options.id is not None:
+        said = said_of_rows(frame[~frame[options.id].duplicated()], label, remedy=KEEP_ONE)
+        left_out = (
+            f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before."
+        )
+        return [*([left_out] if repeated else []), *said]
+    said = (*said_of_rows(frame, label, remedy=KEEP_ONE), *said_of_counted(frame, name, monitor.last_file))
+    monitor.last_file = rows_kept(frame, name)
+    return list(said)
 
 
 def _watches_alone(monitor: Monitor | None) -> bool:
@@ -231,67 +330,6 @@ def _decides(options: MonitorOptions) -> dict[str, str]:
     if options.model is not None:
         return {"model": file_checksum(str(model_folder(options.model) / "model.json"))}
     return {"score": str(options.score)}
-
-
-def _check_same(options: MonitorOptions, monitor: Monitor) -> None:
-    """Raises: OptionError for an option, given again, that differs from the one the monitor was begun with."""
-    known = [bound.text for bound in monitor.bounds]
-    stated = [bound.text for bound in stated_bounds(options.constraint, options.cross)]
-    if (stated and stated != known) or (options.cross and [b.over("crossed").text for b in monitor.bounds] != known):
-        raise _differs("--constraint" if stated else "--cross", f"watches {known}", stated)
-    if options.confidence not in (None, monitor.confidence):
-        raise _differs("--confidence", f"has the confidence {monitor.confidence:g}", options.confidence)
-    if options.largest_weight not in (None, monitor.largest_weight):
-        has = "counts rows without weights" if monitor.largest_weight is None else f"has {monitor.largest_weight:g}"
-        raise _differs("--largest-weight", has, options.largest_weight)
-    if options.threshold not in (None, monitor.threshold):
-        has = "counts decisions, without a threshold" if monitor.threshold is None else f"has {monitor.threshold:g}"
-        raise _differs("--threshold", has, options.threshold)
-    if options.positive is not None and (
-        len(monitor.classes) > 2 or not _is_label(options.positive, monitor.classes[1])
-    ):
-        has = f"counts {monitor.classes[1]!r} as positive" if len(monitor.classes) == 2 else "has no positive label"
-        raise _differs("--positive", has, options.positive)
-
-
-def _check_columns(source: dict[str, str], attributes: list[str], monitor: Monitor) -> None:
-    """Raises: OptionError where groups, labels or decisions are taken from other columns, or of another model,
-    than before."""
-    before = sorted(monitor.attributes or ())
-    if before and not attributes:
-        raise OptionError(f"name the columns of {', '.join(before)} with --group, which this monitor compares.")
-    if sorted(attributes) != before:
-        raise _differs("--group", f"compares {', '.join(before) or 'no groups'}", ", ".join(attributes))
-    if not monitor.columns:
-        return
-    for what in ("loss", "weights"):
-        if source.get(what) != monitor.columns.get(what):
-            has = repr(monitor.columns[what]) if what in monitor.columns else f"no column of a {what}"
-            raise _differs(f"--{what}", f"has {has}", source.get(what))
-    if "label" in monitor.columns and "label" not in source:
-        raise _differs("--label", f"has {monitor.columns['label']!r}")
-    for what in [name for name in source if name not in ("loss", "weights")]:
-        if what == "label" and what not in monitor.columns:
-            raise _differs("--label", "watches decisions without outcomes", source[what])
-        if what not in monitor.columns:
-            other = "a saved model" if what == "score" else f"the column {monitor.columns['score']!r}"
-            raise _differs(f"--{what}", f"takes its decisions from {other}")
-        if source[what] != monitor.columns[what]:
-            has = "counts the decisions of another model" if what == "model" else f"has {monitor.columns[what]!r}"
-            raise _differs(f"--{what}", has, None if what == "model" else source[what])
-
-
-def _differs(option: str, has: str, given: Any = None) -> OptionError:
-    instead = f", not {given!r}" if given else ""
-    return OptionError(
-        f"{option} differs from the state: this monitor {has}{instead}. Rows of both would be mixed; give what it was begun "
-        "with, or begin another in a new --state folder."
-    )
-
-
-def _is_label(text: str, label: str) -> bool:
-    """Whether `text` names the label of a state, in which a whole number has no ".0" and TRUE of a file is True."""
-    return text.removesuffix(".0") == label or is_label({"True": True, "False": False}.get(label, label), text)
 
 
 def _predicted(given: Any, column: str | None, monitor: Monitor) -> Any:

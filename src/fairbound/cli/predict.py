@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionError, silenced
 from fairbound.base.extras import extra
 from fairbound.base.files import atomic_write_bytes, check_not_read
 from fairbound.base.names import shortlist
@@ -53,7 +53,10 @@ def run_predict(options: PredictOptions) -> Outcome:
     check_not_read(options.out, options.data, model_folder(options.model))
     _check_format(options.out)
     model = MODELS[kind_of(folder)].load(folder)
-    columns = file_columns(options)
+    try:
+        columns = file_columns(options)
+    except NoRowsError as quiet:
+        return _nothing(options, model, quiet.columns)
     kept = listed(options.keep, columns, "--keep")
     listed(options.text, columns, "--text")
     parts, first, reports = [], 0, []
@@ -64,11 +67,7 @@ def run_predict(options: PredictOptions) -> Outcome:
             silenced(DataWarning),
         ):  # said once, of all parts
             found = _predicted(model, frame)
-        if both := [name for name in kept if name in found]:
-            raise OptionError(
-                f"--keep names {shortlist(both, quoted=True)}, which the model's own columns are called. Rename the file's before, or leave "
-                f"{'them' if len(both) > 1 else 'it'} out of --keep."
-            )
+        _check_kept(kept, found)
         reports.append(model.encoder_.last_report)
         parts.append(pd.DataFrame({name: beside[name].array for name in kept} | found))
         first += len(frame)
@@ -111,6 +110,15 @@ def _verbatim(options: PredictOptions, kept: list[str]) -> Iterable[Any]:
     return (whole_numbers(part, kept) if hasattr(part, "schema") else part for part in read)
 
 
+def _check_kept(kept: Sequence[str], found: Mapping[str, Any]) -> None:
+    """Raises: OptionError for a kept column that would take the place of one of the model's, `found`."""
+    if both := [name for name in kept if name in found]:
+        raise OptionError(
+            f"--keep names {shortlist(both, quoted=True)}, which the model's own columns are called. Rename the file's before, or leave "
+            f"{'them' if len(both) > 1 else 'it'} out of --keep."
+        )
+
+
 def _check_format(out: Path) -> None:
     """Raises: OptionError for a name that says another format than is written."""
     said = "".join(out.suffixes[-2:]).lower()
@@ -131,6 +139,22 @@ def _written(table: Any, out: Path) -> bytes:
         return sink.getvalue()
     text = table.to_csv(index=False).encode("utf-8")
     return gzip.compress(text, mtime=0) if out.suffix.lower() == ".gz" else text
+
+
+def _nothing(options: PredictOptions, model: Any, columns: list[str]) -> Outcome:
+    """Write the header alone for a file of these columns without rows, as of a day on which nothing came."""
+    import pandas as pd
+
+    kept = listed(options.keep, columns, "--keep")
+    with silenced(UserWarning):  # of a row that stands for none
+        found = _predicted(model, pd.DataFrame({name: [np.nan] for name in columns}))  # looks at the columns
+    _check_kept(kept, found)
+    table = pd.DataFrame(columns=[*kept, *found])
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    path = atomic_write_bytes(options.out, _written(table, options.out))
+    said = f"{options.data} has a header and no rows, so there is nothing to predict."
+    summary = {"rows": 0, "columns": list(table.columns), "out": str(path), "warnings": [], "notes": [said]}
+    return Outcome(summary, f"note: {said}\nwritten  {path} (a header alone)")
 
 
 def _predicted(model: Any, frame: Any) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from fairbound.base.records import plain
 from fairbound.cli.advice import for_commands
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, folder_contents
+from fairbound.estimators.folder import Folder, folder_contents, left_behind
 from fairbound.estimators.saved import parts_of
 from fairbound.report import write_audit
 
@@ -105,9 +105,11 @@ def written_fit(
     found |= {name: [for_commands(said) for said in found[name]] for name in ("warnings", "notes")}
     out, columns = options.out, {"label": found["data"]["label"], "weights": options.weights}
     extras = {COLUMNS: json.dumps(columns)} | ({} if checksum is None else {TRAINED_ON: checksum})
-    files = {f"model/{name}": data for name, data in folder_contents(**parts_of(model), extras=extras).items()}
+    contents = folder_contents(**parts_of(model) | {"extras": extras})
+    files = {f"model/{name}": data for name, data in contents.items()}
     records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
-    write_audit(found, out, files | {"records.jsonl": records.encode()})
+    older = [f"model/{name}" for name in left_behind(out / "model", contents)]
+    write_audit(found, out, files | {"records.jsonl": records.encode()}, older)
     facts, places = model.fit_report_, {"model": "model", "training records": "records.jsonl"}
     outcome = audit_outcome(found, out, facts["seconds"], facts["seed"], lines, places)
     if not stopped:

@@ -90,9 +90,10 @@ class TrainedEstimator(TakesTables):
 
     def save(self, path: str | os.PathLike[str], extras: Mapping[str, str] | None = None) -> None:
         """Write the fitted model to a folder of JSON and arrays, which loads without executing code.
-        extras: further text files."""
+        extras: further text files, beside those that the model was loaded with. Files of an older model there go."""
         check_is_fitted(self)
-        save_folder(path, **parts_of(self), extras=extras)
+        parts = parts_of(self)
+        save_folder(path, **parts | {"extras": parts["extras"] | dict(extras or {})})
 
 
 def seed_of(random_state: Any) -> int:

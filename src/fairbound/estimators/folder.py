@@ -63,7 +63,7 @@ def save_folder(
     encoder: TableEncoder | None = None,
     extras: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a model folder, over an older one if there is one; other files in the folder are left alone.
+    """Write a model folder, over an older one if there is one, whose files go; others in the folder are left alone.
 
     Everything is written under other names and flushed before the first file is replaced, and ``model.json`` comes
     last: a full disk leaves the old model, and a kill the old model or a folder that :func:`load_folder` refuses, never
@@ -75,8 +75,17 @@ def save_folder(
     """
     contents = folder_contents(manifest=manifest, tensors=tensors, encoder=encoder, extras=extras)
     folder = check_writable(path)
-    atomic_write_many(folder, contents)
+    atomic_write_many(folder, contents, removed=left_behind(folder, contents))
     return folder
+
+
+def left_behind(folder: Path, contents: Mapping[str, bytes]) -> list[str]:
+    """The files of the model in `folder` that a new one, of these files, does not replace."""
+    try:
+        names = list(json.loads((folder / _MANIFEST).read_bytes())["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name for name in names if Path(name).name == name and name not in contents]
 
 
 def folder_contents(

@@ -75,12 +75,20 @@ def restored(estimator: Any, folder: Folder) -> Any:
     estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
     estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
     estimator.groups_ = groups_of(manifest)
+    estimator._loaded_with = estimator.fit_report_, folder.extras
     return estimator
 
 
 def parts_of(estimator: Any) -> dict[str, Any]:
-    """The manifest, the tensors and the encoder of a fitted estimator, as `save_folder` takes them."""
-    return {"manifest": manifest_of(estimator), "tensors": {"x": estimator.x_}, "encoder": estimator.encoder_}
+    """The manifest, the tensors, the encoder and the further files of a fitted estimator, as `save_folder` takes them.
+    The latter are those that it was loaded with, such as what it was trained on, unless it was fitted again since."""
+    report, extras = getattr(estimator, "_loaded_with", (None, {}))
+    return {
+        "manifest": manifest_of(estimator),
+        "tensors": {"x": estimator.x_},
+        "encoder": estimator.encoder_,
+        "extras": dict(extras) if report is estimator.fit_report_ else {},
+    }
 
 
 def classifier_facts(classifier: Any) -> dict[str, Any]:
@@ -97,7 +105,8 @@ def classifier_facts(classifier: Any) -> dict[str, Any]:
 
 
 def manifest_of(estimator: Any) -> dict[str, Any]:
-    """What a model folder says of a fitted estimator; its weights and its encoder are kept beside it."""
+    """What a model folder says of a fitted estimator; its weights and its encoder are kept beside it. How long the fit
+    took is left out, so that two fits that are the same have the same checksum."""
     known, stated = estimator.groups_, getattr(estimator, "constraints_", None) or constraints(estimator.constraint)
     groups = {"attributes": list(known.attributes), "labels": [list(v) for v in known.labels]}
     return {
@@ -107,7 +116,7 @@ def manifest_of(estimator: Any) -> dict[str, Any]:
         "groups": groups if known.attributes else None,
         "dropped_columns": estimator.dropped_columns_,
         "features": int(estimator.n_features_in_),
-        "fit": estimator.fit_report_,
+        "fit": {**estimator.fit_report_, "seconds": None},
     }
 
 

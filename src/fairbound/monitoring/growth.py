@@ -4,7 +4,8 @@ The rows until a checkpoint, which was fixed in advance, give an upper limit of 
 look (`confidence.rates`); the rows since give a lower one at all looks (`confidence.tilted`, with bets from the
 checkpoint on). Where the second lies above the first the difference was smaller before. Under rates that never change
 any such warning, at whatever look, has at most the probability of the errors given: of a pair's error the i-th
-checkpoint takes 1 / 2^i, half of it for the limit before and a quarter for each direction since.
+checkpoint takes 1 / 2^i, half of it for the limit before and a quarter for each direction since. The same lower limit
+says whether the difference since then is above the bound, at no further cost.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ FIRST = 2
 """The number of the first checkpoint whose rows say enough to compare with."""
 
 
-def grown(bound: Any, counts: CountsInTime, contrasts: Contrasts, error: np.ndarray, name: Any) -> str | None:
-    """The warning, of the checkpoint and the pair by which the difference has grown most for certain; None where none
-    has, or no differences of two rates are compared.
+def grown(
+    bound: Any, counts: CountsInTime, contrasts: Contrasts, error: np.ndarray, name: Any
+) -> dict[str, Any] | None:
+    """What is known of the checkpoint and the pair by which the difference has grown most for certain, and `said_of` it;
+    None where none has, or no differences of two rates are compared.
 
     error: (m,) of each contrast, which the one of the same cells in the other order shares. name: of the i-th.
     """
     pairs = contrasts.pairs()
     if pairs is None:
         return None
-    best, said = 0.0, None
+    best, found = 0.0, None
     for i, j in enumerate(range(FIRST, len(counts.before)), start=1):
         if (before := counts.before[j]) is None:
             continue
@@ -42,16 +45,32 @@ def grown(bound: Any, counts: CountsInTime, contrasts: Contrasts, error: np.ndar
         since = Pairs(CountsInTime(counts.successes, counts.trials, [None] * j + list(counts.before[j:])), pairs[maybe])
         since.estimate = now[maybe]
         sure = since.log_martingale(most[maybe]) >= np.log(2 ** (i + 2) / error[maybe])
-        for k in maybe[sure]:
+        limit = np.full(len(maybe), float(bound.bound))
+        above = (now[maybe] > limit) & (since.log_martingale(limit) >= np.log(2 ** (i + 2) / error[maybe]))
+        for k, beyond in zip(maybe[sure], above[sure], strict=True):
             if now[k] - most[k] > best:
                 best = now[k] - most[k]
-                then = _difference(*before, pairs)[k]
-                said = (
-                    f"{bound.text}: {name(int(k))} has grown: it was {then:.4f} in the first {int(before[1][pairs[k]].sum()):,} rows "
-                    f"of the two (at most {most[k]:.4f}) and is {now[k]:.4f} in those since. The verdict is on all rows since the start; "
-                    "begin a new state to judge the new rates."
-                )
-    return said
+                found = {
+                    "text": bound.text,
+                    "comparison": name(int(k)),
+                    "rows_before": int(before[1][pairs[k]].sum()),
+                    "rows_since": int((counts.trials - before[1])[pairs[k]].sum()),
+                    "before": float(_difference(*before, pairs)[k]),
+                    "before_at_most": float(most[k]),
+                    "since": float(now[k]),
+                    "violated_since": bool(beyond),
+                }
+    return found
+
+
+def said_of(found: dict[str, Any]) -> str:
+    """The warning of what `grown` found."""
+    beyond = ", for certain more than the bound" if found["violated_since"] else ""
+    return (
+        f"{found['text']}: {found['comparison']} has grown: it was {found['before']:.4f} in the first {found['rows_before']:,} rows "
+        f"of the two (at most {found['before_at_most']:.4f}) and is {found['since']:.4f} in those since{beyond}. The verdict is on all "
+        "rows since the start; begin a new state to judge the new rates."
+    )
 
 
 def _difference(s: np.ndarray, n: np.ndarray, pairs: np.ndarray) -> np.ndarray:

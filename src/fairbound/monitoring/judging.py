@@ -93,7 +93,7 @@ def judge_in_time(
 
     rows: combinations that stand for `each` rows; now, before: what is known of them now and at each checkpoint, None
     where that is not known. losses: of a bound on mean losses, which of the sums are its own.
-    Beside what an audit finds, "grown" is the warning that a difference has grown.
+    Beside what an audit finds, "grown" is what is known of a difference that has grown.
     """
     bound = bound.of_classes(rows.classes)
     base = stated_facts(bound, rows)

@@ -25,6 +25,7 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.areas import judge_areas_in_time
+from fairbound.monitoring.growth import said_of
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.stored import read_state, stored_sum, write_state
@@ -32,7 +33,8 @@ from fairbound.monitoring.tally import Tally
 from fairbound.rows.groups import doubtful_groups, label_text
 from fairbound.rows.labels import class_tuple
 
-FORMAT = "fairbound.monitor/1"
+FORMAT, WITH_IDS = "fairbound.monitor/1", "fairbound.monitor/2"
+"""Of a state, and of one with ids, which versions that know none of ids must not add to."""
 MOST_LOOKS = 400
 """Most looks that are kept for the figure; beyond this every second one is dropped."""
 
@@ -93,6 +95,7 @@ class Monitor:
         self.threshold = threshold
         self.files: list[dict[str, Any]] = []
         self.columns: dict[str, str] = {}  # where a file's labels and decisions are: "label", and "score" or "model"
+        self.last_file: dict[str, Any] = {}  # what is kept of the rows of the file counted last, to know them again
         sums = tuple(dict.fromkeys(float(b.largest) for b in self.bounds if b.judged_from == "losses"))
         areas = AreaTally(tuple(b for b in self.bounds if b.judged_from == "areas"))
         self._tally = Tally(
@@ -107,6 +110,11 @@ class Monitor:
     def rows(self) -> int:
         """Decisions counted so far."""
         return self._tally.rows
+
+    @property
+    def repeated(self) -> int:
+        """Rows left out so far because their id was counted before."""
+        return self._tally.repeated
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -135,7 +143,14 @@ class Monitor:
         return {text: found["rows"] for text, found in self._alarms.items()}
 
     def update(
-        self, y_true: Any, y_pred: Any, sensitive_features: Any = None, *, losses: Any = None, sample_weight: Any = None
+        self,
+        y_true: Any,
+        y_pred: Any,
+        sensitive_features: Any = None,
+        *,
+        losses: Any = None,
+        sample_weight: Any = None,
+        ids: Any = None,
     ) -> Monitor:
         """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
 
@@ -143,11 +158,12 @@ class Monitor:
             late, and may be missing (None). The attributes are those of the first call; a single one may come without
             its name.
         losses: (n,) >= 0, where mean losses are bounded. sample_weight: (n,) from 0 to largest_weight, where that is
-            stated.
+            stated. ids: (n,) what tells decisions apart. A row whose id was counted before is left out (`repeated`),
+            and of several rows with one id the first is counted. All calls pass them, or none.
         Raises: DataError for rows that cannot be used; none of them is counted then.
         """
         check_groups(self.bounds, sensitive_features)
-        self._tally.add(y_true, y_pred, sensitive_features, losses, sample_weight)
+        self._tally.add(y_true, y_pred, sensitive_features, losses, sample_weight, ids)
         return self
 
     def look(self, title: str | None = None) -> dict[str, Any]:
@@ -157,7 +173,7 @@ class Monitor:
         it.
         Raises: DataError before the first row.
         """
-        rows, found, changed = self._judged(needed=True)
+        rows, found, changed, growth = self._judged(needed=True)
         facts = {
             "data": self._data(rows),
             "metrics": self._metrics(rows),
@@ -172,6 +188,8 @@ class Monitor:
                 "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
                 "alarms": self.alarms,
                 "files": self.files,
+                "growth": growth,
+                **({} if self._tally.ids is None else {"repeated": self.repeated}),
             },
         }
         notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]
@@ -181,9 +199,9 @@ class Monitor:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""
         return {finding["text"]: finding["verdict"] for finding in self._judged(needed=False)[1]}
 
-    def _judged(self, needed: bool) -> tuple[Scored, list[Finding], list[str]]:
-        """The decisions counted, what is found of each bound, and warnings; the look is remembered. needed: whether
-        the rows that would decide are looked for."""
+    def _judged(self, needed: bool) -> tuple[Scored, list[Finding], list[str], list[Finding]]:
+        """The decisions counted, what is found of each bound, warnings, and differences that have grown; the look is
+        remembered. needed: whether the rows that would decide, and growth, are looked for."""
         if not self.rows:
             raise DataError("the monitor has seen no row yet; call update first.")
         scored, now, before = self._tally.scored()
@@ -196,14 +214,11 @@ class Monitor:
                 continue
             sums = self._tally.largest.index(float(bound.largest)) if bound.judged_from == "losses" else None
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
-        changed = [
-            said
-            for finding in found
-            for said in (finding.pop("grown", None), contradicted(finding), self._with_alarm(finding))
-            if said
-        ]
+        growth = [grown for finding in found if (grown := finding.pop("grown", None))]
+        changed = list(map(said_of, growth))
+        changed += [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
         self._remember(found)
-        return rows, found, changed
+        return rows, found, changed, growth
 
     def _data(self, rows: Scored) -> dict[str, Any]:
         data: dict[str, Any] = {"name": "decisions as they came", "split": "all decisions since the start"}
@@ -301,7 +316,7 @@ class Monitor:
     def to_dict(self) -> dict[str, Any]:
         """The state as plain data, from which `from_dict` makes the same monitor."""
         return {
-            "format": FORMAT,
+            "format": FORMAT if self._tally.ids is None else WITH_IDS,
             "library": __version__,
             "constraint": [bound.text for bound in self.bounds],
             "confidence": self.confidence,
@@ -315,13 +330,19 @@ class Monitor:
             "looks": self._looks,
             "files": self.files,
             "columns": self.columns,
+            **({"last_file": self.last_file} if self.last_file else {}),
         }
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Monitor:
         """The monitor of a state. Raises: CheckpointError for one of another format, or that does not fit together."""
-        if not isinstance(state, dict) or state.get("format") != FORMAT:
+        if not isinstance(state, dict) or not str(written := state.get("format")).startswith("fairbound.monitor/"):
             raise CheckpointError(f"this is no state of a monitor ({FORMAT}); take the file that Monitor.save wrote.")
+        if written not in (FORMAT, WITH_IDS):
+            raise CheckpointError(
+                f"the state has the format {written}, written by fairbound {state.get('library')}; this is {__version__} and reads "
+                f"{FORMAT} and {WITH_IDS}. Upgrade: pip install -U fairbound"
+            )
         try:
             options: dict[str, Any] = {name: state.get(name) for name in ("threshold", "largest_weight")}
             made = cls(state["constraint"], state["confidence"], classes=state["classes"], **options)
@@ -329,6 +350,7 @@ class Monitor:
             made._shares = {b.text: Shares(**state["shares"][b.text]) for b in made.bounds}
             made._alarms, made._looks, made.files = dict(state["alarms"]), list(state["looks"]), list(state["files"])
             made.columns = dict(state.get("columns", {}))  # states of older versions have none
+            made.last_file = dict(state.get("last_file", {}))
             made._over_time(""), made.alarms, [f["sha256"] for f in made.files]  # can be read
             if made.rows != state["rows"]:
                 raise ValueError(f"it says {state['rows']} rows, but its counts add up to {made.rows}")

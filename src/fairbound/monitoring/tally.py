@@ -26,6 +26,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.confidence.sequences import checkpoint_rows
 from fairbound.fairness.predictions import finite_numbers
 from fairbound.fairness.scored import Scored
+from fairbound.monitoring.ids import Ids, hashed_ids
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.rows.groups import MANY_VALUES, MISSING, Groups, columns_of, has_names, label_text, natural_order
 from fairbound.rows.reading import column_values, is_missing
@@ -56,7 +57,8 @@ class Tally:
 
     largest: (L,) what a loss counts as at most, in each of the sums. largest_weight: None where rows have no weights.
     seed: of the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows,
-    counted or not. areas: the pairs of rows.
+    counted or not. areas: the pairs of rows. ids: of the rows offered, None where they have none. repeated: rows left
+    out, since their id was known.
     classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by
     combination. before: the counts when each checkpoint was passed, None for one that is not known. threshold: where
     decisions are given as scores.
@@ -75,9 +77,17 @@ class Tally:
     losses_before: list[Sums | None] = field(default_factory=list)
     offered: int = 0
     areas: AreaTally = field(default_factory=AreaTally)
+    ids: Ids | None = None
+    repeated: int = 0
 
     def add(
-        self, y_true: Any, y_pred: Any, sensitive_features: Any = None, losses: Any = None, sample_weight: Any = None
+        self,
+        y_true: Any,
+        y_pred: Any,
+        sensitive_features: Any = None,
+        losses: Any = None,
+        sample_weight: Any = None,
+        ids: Any = None,
     ) -> int:
         """Count some rows, or one; how many were counted. Raises: DataError where one cannot be used,
         and then counts none of them."""
@@ -99,15 +109,21 @@ class Tally:
         loss = self._losses(losses)
         weight = self._weights(sample_weight, len(y))
         lengths |= {"losses": len(loss)} if self.largest else {}
-        lengths |= {"sample_weight": len(weight)}
+        hashes = self._hashes(ids)
+        lengths |= {"sample_weight": len(weight)} | ({} if hashes is None else {"ids": len(hashes)})
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns differ in length: {lengths}.")
         raw = list(zip(*columns, y, decided, strict=True))
-        offered = Counter(raw)
-        known = {key: self._key(key) for key in offered}  # rows that are not counted are read all the same
+        known = {key: self._key(key) for key in Counter(raw)}  # rows that are not counted are read all the same
+        repeated = 0
+        if hashes is not None:
+            new = (Ids() if self.ids is None else self.ids).first(hashes)
+            raw, weight, hashes, repeated = list(compress(raw, new)), weight[new], hashes[new], int((~new).sum())
+            loss = loss[new] if self.largest else loss
+            scores = scores[new] if self.threshold is not None else np.empty(0)
         counted = self._counted(weight)
         found: dict[Key, int] = {}
-        for key, count in (offered if counted is None else Counter(compress(raw, counted))).items():
+        for key, count in Counter(raw if counted is None else compress(raw, counted)).items():
             found[known[key]] = found.get(known[key], 0) + count
         self._check_values(names, found)
         if self.areas.bounds:
@@ -121,9 +137,22 @@ class Tally:
             self._add_losses([known[key] for key in compress(raw, kept)], loss[kept])
         self.attributes = names
         self.rows += sum(found.values())
-        self.offered += len(y)
+        self.offered += len(raw)
+        if hashes is not None:
+            self.ids, self.repeated = self.ids or Ids(), self.repeated + repeated
+            self.ids.add(hashes)
         self.pass_checkpoints()
         return sum(found.values())
+
+    def _hashes(self, ids: Any) -> np.ndarray | None:
+        """(n,) the hashes of ids. Raises: DataError where rows with ids and without would be mixed."""
+        if ids is None and self.ids is not None:
+            raise DataError("this monitor counts each id once; pass the id of every row as ids=.")
+        if ids is not None and self.ids is None and self.offered:
+            raise DataError(
+                "the rows so far were counted without ids, so they cannot be told now; begin another monitor."
+            )
+        return None if ids is None else hashed_ids(ids)
 
     def _losses(self, given: Any) -> np.ndarray:
         """(n, L) the losses, each at most as large as it counts."""
@@ -230,6 +259,10 @@ class Tally:
         """The counts of both; a checkpoint that only one of them has passed is not known of the two."""
         if self.rows and other.rows and self.attributes != other.attributes:
             raise DataError(f"counts of {self.attributes} and of {other.attributes} cannot be merged.")
+        if self.offered and other.offered and (self.ids is None) != (other.ids is None):
+            raise DataError(
+                "one of the monitors counted rows by their ids and the other did not; they cannot be merged."
+            )
         before = [
             None if a is None or b is None else _sum(a, b) for a, b in zip(self.before, other.before, strict=False)
         ]
@@ -244,6 +277,8 @@ class Tally:
         made.losses, made.losses_before = _sums_of(self.losses, other.losses), [*sums, *lost]
         made.largest_weight, made.offered = self.largest_weight, self.offered + other.offered
         made.areas = self.areas.merge(other.areas, self.before, other.before)
+        if self.ids is not None or other.ids is not None:
+            made.ids, made.repeated = (self.ids or Ids()).joined(other.ids or Ids()), self.repeated + other.repeated
         made.seed = seed_for("merged", self.seed, other.seed)  # a stream that neither has used
         made.pass_checkpoints()
         return made
@@ -263,6 +298,7 @@ class Tally:
             "offered": self.offered,
             "seed": self.seed,
             "areas": self.areas.to_dict(),
+            **({} if self.ids is None else {"ids": self.ids.to_text(), "repeated": self.repeated}),
         }
 
     @classmethod
@@ -296,6 +332,10 @@ class Tally:
                     raise ValueError("the sums of losses do not fit together")
             return found
 
+        ids = Ids.from_text(plain["ids"]) if "ids" in plain else None
+        offered = operator.index(plain.get("offered", rows))
+        if ids is not None and len(ids) != offered:
+            raise ValueError(f"it has {len(ids)} ids of {offered} rows")
         return replace(
             empty,
             attributes=None if names is None else tuple(names),
@@ -304,9 +344,11 @@ class Tally:
             rows=rows,
             losses=sums(plain.get("losses", [()] * len(keys))) or {},
             losses_before=list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before)))),
-            offered=operator.index(plain.get("offered", rows)),
+            offered=offered,
             seed=operator.index(plain.get("seed", 0)),
             areas=AreaTally.from_dict(plain.get("areas", {}), empty.areas.bounds, len(before)),
+            ids=ids,
+            repeated=operator.index(plain.get("repeated", 0)),
         )
 
 

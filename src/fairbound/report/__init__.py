@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,15 @@ def audit_files(audit: dict[str, Any]) -> dict[str, bytes]:
 
 
 def write_audit(
-    audit: dict[str, Any], folder: str | os.PathLike[str], also: Mapping[str, bytes] | None = None
+    audit: dict[str, Any],
+    folder: str | os.PathLike[str],
+    also: Mapping[str, bytes] | None = None,
+    removed: Sequence[str] = (),
 ) -> tuple[Path, Path]:
     """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths; beside them
     the model card ``model_card.md`` and, where groups were compared, ``impact.csv``, the table of impact ratios
     (docs/evidence.md).
-    also: further files by name, replaced together with these.
+    also: further files by name, replaced together with these. removed: files that go.
 
     Each file appears whole or not at all, and never beside the other one of an older audit. A page that cannot be drawn
     costs no numbers.
@@ -54,7 +57,7 @@ def write_audit(
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "audit.json", folder / "report.html"
     atomic_write_many(
-        folder, files, removed=["report.html", "impact.csv", *(name for name in files if "/" not in name)]
+        folder, files, removed=["report.html", "impact.csv", *removed, *(name for name in files if "/" not in name)]
     )
     if "report.html" not in files:
         try:

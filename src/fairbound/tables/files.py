@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionError, silenced
 from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
@@ -61,12 +61,9 @@ def read_table(
     check_written(path, encoding, decimal)
     check_plain(path)
     if is_parquet(path) and path.is_file():
-        frame = pd.concat(
-            [whole_numbers(part, kinds.keys) for part in parquet_parts(path, 1 << 20)] or [pd.DataFrame()]
+        return pd.concat([whole_numbers(part, kinds.keys) for part in parquet_parts(path, 1 << 20)]).reset_index(
+            drop=True
         )
-        if len(frame) == 0:
-            raise DataError(f"{path}: the file has no rows.")
-        return frame.reset_index(drop=True)
     text = read_text(path, encoding)
     separator, header = sniff(path, text)
     _check_header(path, header, set())
@@ -118,8 +115,8 @@ def whole_numbers(part: Any, columns: Collection[str]) -> Any:
     return frame
 
 
-def _no_rows(path: Path, header: Sequence[str]) -> DataError:
-    return DataError(f"{path}: the file has a header ({len(header)} columns) but no rows.")
+def _no_rows(path: Path, header: Sequence[str]) -> NoRowsError:
+    return NoRowsError(f"{path}: the file has a header ({len(header)} columns) but no rows.", header)
 
 
 def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
@@ -146,7 +143,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows of a Parquet file as pyarrow tables of at most `rows` rows; columns: these alone.
 
-    Raises: DataError for a damaged file; ImportError without pyarrow.
+    Raises: DataError for a damaged file, and for one without rows; ImportError without pyarrow.
     """
     with extra("parquet", "reading Parquet files needs pyarrow"):
         import pyarrow as pa
@@ -156,6 +153,8 @@ def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str
         with pq.ParquetFile(path, pre_buffer=False) as file:  # with threads it keeps most of the file in memory
             for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
                 yield pa.Table.from_batches([batch])
+            if not file.metadata.num_rows:
+                raise NoRowsError(f"{path}: the file has no rows.", file.schema_arrow.names)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
 

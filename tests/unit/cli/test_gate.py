@@ -78,17 +78,23 @@ def test_the_gate_of_the_page_is_passed_and_a_tighter_one_is_closed(run, folder)
     assert re.search(r"accuracy is 0\.\d{1,4}, less than 0\.99$", closed.reasons[1])
 
 
-def test_a_gate_on_the_file_that_the_model_was_trained_on_warns(run, folder, tmp_path):
+def test_a_gate_on_the_file_that_the_model_was_trained_on_is_closed(run, folder, tmp_path):
     args = ("--label", "paid", "--group", "sex", "--constraint", "demographic_parity <= 0.9", "--budget", "20 steps")
     assert run("fit", "--data", folder / "held_out.csv", *args, "--out", tmp_path / "fit")[0] in (0, 1, 3)
     path = gate(
         folder, "own.toml", model=str(tmp_path / "fit" / "model"), constraint=["demographic_parity <= 0.9"], least=None
     )
     code, out, _ = run("gate", "--config", path)
-    assert code == 0 and "warning: This is the file that the model was trained on" in out
+    assert code == 1 and "is closed\n- This is the file that the model was trained on" in out
     assert not any("was trained on" in said for said in check(gate(folder, "page.toml")).summary["warnings"])
-    with pytest.warns(UserWarning, match="file that the model was trained on"):
+    with pytest.raises(pytest.fail.Exception, match="file that the model was trained on"):
         _passed(path)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(folder):
+    path = gate(folder, "mark.toml", constraint="demographic_parity <= 0.9", least=None)
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert check(path).passed
 
 
 def test_a_number_below_another_is_shown_as_below():
@@ -124,9 +130,26 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
         ({"group": ["sex"]}, "group must be a text, with commas between several names"),
         ({"confidence": "high"}, "confidence must be a number, got 'high'"),
         ({"accept": ["violated"]}, "accept may hold"),
+        ({"accept": []}, "accept must be a list of 'met' and 'insufficient'; leave it out"),
+        ({"accept": True}, "accept must be"),
+        ({"constraint": []}, "constraint must be a bound as text or a list of them; leave it out for the bounds of"),
+        ({"constraint": ""}, "constraint must be a bound"),
+        ({"constraint": 5}, "constraint must be a bound as text or a list of them.*got 5"),
+        ({"cross": "no"}, "cross must be true or false, without quotes, got 'no'"),
+        ({"drop_missing_labels": "no"}, "drop_missing_labels must be true or false"),
+        ({"threshold": "0.5"}, "threshold must be a number, got '0.5'"),
+        ({"model": 5}, "model must be a text, got 5"),
+        ({"baseline": 5}, "baseline must be a text, got 5"),
+        (
+            {"least": {"accuracy": '"0.6"'}},
+            "least must be a table of metrics and finite numbers.*got {'accuracy': '0.6'}",
+        ),
+        ({"least": {"accuracy": "nan"}}, "least must be a table of metrics and finite numbers"),
+        ({"least": {"accuracy": "true"}}, "least must be a table of metrics and finite numbers"),
+        ({"least": 0.6}, "least must be a table of metrics"),
         ({"least": {"f1": 0.5}}, "no metrics"),
         ({"least": {"log_loss": 0.9}}, "log_loss, of which less is better"),
-        ({"model": None, "score": "score", "constraint": []}, "states no bound"),
+        ({"model": None, "score": "score", "constraint": None}, "states no bound"),
     ],
 )
 def test_a_gate_that_makes_no_sense_is_refused(folder, changes, message):

@@ -172,3 +172,127 @@ def test_a_label_that_is_written_in_another_way_is_named_with_its_file_and_colum
     code, _, err = run(*call, "--data", tmp_path / "b.csv")
     assert code == 2 and "b.csv: the column 'deny' holds" in err and "the labels that the monitor began with" in err
     assert "y_true" not in err and "classes=" not in err
+
+
+BOUND = ("--constraint", "demographic_parity <= 0.05")
+
+
+def export(path, known, n=1000):
+    """n decisions of which as many have an outcome by now as are known, in an order of their own."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"loan": np.arange(n), "sex": rng.choice(["f", "m"], n), "granted": rng.integers(0, 2, n)})
+    frame["paid"] = rng.choice(["no", "yes"], n).astype(object)
+    frame.loc[rng.permutation(n)[known:], "paid"] = None
+    frame.to_csv(path, index=False)
+    return frame
+
+
+def test_decisions_that_come_again_count_once_by_their_id(run, tmp_path):
+    """An export of the same decisions each day, with the outcomes known so far."""
+    state, file = tmp_path / "state", tmp_path / "daily.csv"
+    args = ("--label", "paid", "--group", "sex", "--score", "granted", "--data", file, "--json")
+    for day in range(1, 4):
+        export(file, 900 + 4 * day)
+        _, out, err = run("monitor", "--state", state, *args, "--id", "loan", *BOUND)
+        said = json.loads(out)
+        assert said["rows"] == 900 + 4 * day and said["counted"] == (904 if day == 1 else 4), err
+        assert said["repeated"] == said["rows"] - said["counted"]
+    assert "908 of 912 decisions of daily.csv were left out: their loan was counted before." in out
+    assert "come again" not in out and "persons" not in out
+    schema.validate(json.loads((state / "audit.json").read_text()))
+    assert fb.Monitor.load(state / "monitor.json").columns["id"] == "loan"
+    before = (state / "monitor.json").read_bytes()
+    code, out, _ = run("monitor", "--state", state, *args, "--id", "loan")
+    assert code == 0 and "was counted before, by its loan. Nothing new was counted" in json.loads(out)["warnings"][0]
+    for other in ((), ("--id", "sex")):
+        code, _, err = run("monitor", "--state", state, *args, *other)
+        assert code == 2 and ("--id differs from the state" in err or "would count twice" in err)
+    export(file, 950)
+    code, _, err = run("monitor", "--state", state, *args)
+    assert code == 2 and "--id differs from the state: this monitor has 'loan'" in err
+    export(file, 950).assign(loan=lambda f: f["loan"].where(f["loan"] != 7)).to_csv(file, index=False)
+    code, _, err = run("monitor", "--state", state, *args, "--id", "loan")
+    assert (code == 2 and "daily.csv: the id" in err) or "line 9 of the file has no id" in err
+    assert (state / "monitor.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("rearranged", [lambda f: f.sample(frac=1, random_state=0), lambda f: f[f.columns[::-1]]])
+def test_a_file_that_holds_rows_of_the_file_before_is_warned_of(run, tmp_path, rearranged):
+    args = ("monitor", "--state", tmp_path / "state", "--label", "paid", "--group", "sex", "--score", "granted")
+    frame = export(tmp_path / "1.csv", 600)
+    assert "equal in every column" not in run(*args, *BOUND, "--data", tmp_path / "1.csv")[1]
+    new = frame.assign(loan=frame["loan"] + 5000)
+    rearranged(new).to_csv(tmp_path / "2.csv", index=False, sep=";")
+    assert "equal in every column" not in run(*args, "--data", tmp_path / "2.csv")[1]
+    rearranged(new).iloc[:900].to_csv(tmp_path / "3.csv", index=False, sep="\t")
+    _, out, _ = run(*args, "--data", tmp_path / "3.csv")
+    assert "About 100% of the rows of 3.csv are equal in every column to rows of the file counted last (2.csv)." in out
+    more = [new, new.assign(loan=new["loan"] + 1000), new.assign(loan=new["loan"] + 2000)]
+    pd.concat([*more, *(f.assign(loan=f["loan"] + 9000) for f in more)]).to_csv(tmp_path / "4.csv", index=False)
+    _, out, _ = run(*args, "--data", tmp_path / "4.csv")
+    assert "of the file counted last (3.csv)" in out and "--id" in out
+
+
+def test_rows_that_are_alike_by_chance_are_not_taken_for_rows_that_come_again(run, tmp_path):
+    """A file of three columns of few values, and one of amounts of which every tenth comes again by chance."""
+    for many in (1, 8000):
+        args = ("monitor", "--state", tmp_path / str(many), "--label", "paid", "--group", "sex", "--score", "said")
+        for day in range(3):
+            frame = new_rows(tmp_path / f"{day}.csv", 800, day)
+            frame["amount"] = np.random.default_rng(day).integers(0, many, 800)
+            frame.drop(columns="p").to_csv(tmp_path / f"{day}.csv", index=False)
+            _, out, err = run(*args, "--data", tmp_path / f"{day}.csv", *BOUND)
+            assert "rows 0" not in out and "equal in every column" not in out, err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_quiet_day_counts_nothing_and_is_no_error(run, tmp_path, ending):
+    """A file with a header only, and one whose outcomes are all unknown, before the first decision and after."""
+    state = tmp_path / "state"
+    frame = export(tmp_path / "one.csv", 1000)
+    header, unknown = tmp_path / f"header.{ending}", tmp_path / "unknown.csv"
+    none = frame.iloc[:0]
+    none.to_csv(header, index=False) if ending == "csv" else none.to_parquet(header)
+    frame.assign(paid=None).to_csv(unknown, index=False)
+    args = ("monitor", "--state", state, "--label", "paid", "--group", "sex", "--score", "granted")
+    for file, why in (
+        (header, "has a header and no rows"),
+        (unknown, "No row of unknown.csv has a value in the column"),
+    ):
+        code, out, err = run(*args, *BOUND, "--data", file, "--json")
+        said = json.loads(out)
+        assert code == 0 and said["verdict"] is None and said["counted"] == 0 and why in said["warnings"][0], err
+        assert not (state / "monitor.json").exists()
+    assert run(*args, *BOUND, "--data", tmp_path / "one.csv")[0] == 3
+    before = (state / "monitor.json").read_bytes()
+    for file in (header, unknown):
+        code, out, err = run(*args, "--data", file)
+        assert code == 0 and "Nothing new was counted; the state is as it was." in out and "1,000" in out, err
+    assert (state / "monitor.json").read_bytes() == before
+    code, _, err = run(*args[:-1], "grant", "--data", header)
+    assert code == 2 and "--score: there is no column 'grant'" in err
+    (tmp_path / "empty.csv").write_text("")
+    assert run(*args, "--data", tmp_path / "empty.csv")[0] == 2
+
+
+def test_a_quiet_day_does_not_hide_an_alarm(run, tmp_path):
+    new_rows(tmp_path / "0.csv", 3000, 0, rates=(0.8, 0.2))
+    new_rows(tmp_path / "1.csv", 0, 0)
+    args = ("monitor", "--state", tmp_path / "state", "--label", "paid", "--group", "sex", "--score", "p")
+    assert run(*args, "--data", tmp_path / "0.csv", *BOUND)[0] == 1
+    code, out, _ = run(*args, "--data", tmp_path / "1.csv")
+    assert code == 1 and "alarm" in out and "Nothing new" in out
+
+
+def test_a_cron_job_can_fail_where_a_gap_has_grown(run, tmp_path):
+    args = ("monitor", "--state", tmp_path / "state", "--label", "paid", "--group", "sex", "--score", "p")
+    new_rows(tmp_path / "0.csv", 16000, 0, rates=(0.41, 0.40))
+    new_rows(tmp_path / "1.csv", 4000, 1, rates=(0.65, 0.40))
+    bound = ("--constraint", "demographic_parity <= 0.15")
+    code, out, _ = run(*args, "--data", tmp_path / "0.csv", *bound, "--fail-on", "growth", "--json")
+    assert code == 0 and json.loads(out)["growth"] == []
+    code, out, _ = run(*args, "--data", tmp_path / "1.csv", "--json")
+    (grew,) = json.loads(out)["growth"]
+    assert code == 0 and json.loads(out)["verdict"] == "met" and grew["violated_since"]
+    assert run("monitor", "--state", tmp_path / "state", "--fail-on", "growth")[0] == 1
+    assert "takes growth" in run("monitor", "--state", tmp_path / "state", "--fail-on", "alarm")[2]

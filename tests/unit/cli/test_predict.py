@@ -49,6 +49,10 @@ def test_two_classes_read_in_parts(rows, monkeypatch, capsys, by_group):
     assert np.allclose(found.probability, model.predict_proba(X)[:, 1], atol=1e-9)
     said = json.loads(capsys.readouterr().out)
     assert said["rows"] == 300 and said["predicted"] == found.prediction.value_counts().to_dict()
+    frame.drop(columns="y").iloc[:0].to_csv(folder / "new.csv", index=False)  # a day on which nothing came
+    found = written(folder, model, "--keep", "id")
+    assert list(found) == ["id", "prediction", "probability", "score"] and len(found) == 0
+    assert "has a header and no rows" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # its labels are made from one column

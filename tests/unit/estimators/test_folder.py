@@ -164,6 +164,15 @@ def test_saving_over_a_model_replaces_it_and_leaves_other_files(tmp_path):
     assert folder.manifest["seed"] == 1 and folder.encoder is None and folder.extras == {}
     assert same(folder.tensors["0.weight"], tensors(1)["0.weight"])
     assert (tmp_path / "report.html").read_text() == "kept"
+    assert not (tmp_path / "encoder.json").exists() and not (tmp_path / "note.md").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_saving_through_a_link_writes_the_folder_that_it_names_and_leaves_the_link(tmp_path):
+    save(tmp_path / "v1", seed=0)
+    (tmp_path / "current").symlink_to("v1")
+    save_folder(tmp_path / "current", manifest={"seed": 1}, tensors=tensors(1))
+    assert (tmp_path / "current").is_symlink() and load_folder(tmp_path / "v1").manifest["seed"] == 1
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.rates import rate_upper_bounds
 from fairbound.confidence.sequences import CountsInTime, checkpoint_rows
 from fairbound.fairness.notions import constraint
-from fairbound.monitoring.growth import grown
+from fairbound.monitoring.growth import grown, said_of
 from fairbound.report import schema
 
 BOUND = constraint("demographic_parity <= 0.15")
@@ -37,7 +37,19 @@ def test_growth_is_warned_of_while_the_bound_is_still_met():
     assert grown_in(monitor) == ([], "met")
     (said,), verdict = grown_in(decided(monitor, (0.50, 0.40), 6))
     assert verdict == "met" and "f - m has grown: it was 0.0100 in the first 16,000 rows" in said and "0.1000" in said
+    (found,) = monitor.look()["monitoring"]["growth"]
+    assert found["text"] == "demographic_parity <= 0.15" and found["comparison"] == "f - m"
+    assert (found["rows_before"], found["rows_since"], found["violated_since"]) == (16000, 6000, False)
     assert grown_in(decided(fb.Monitor("demographic_parity <= 0.15"), (0.45, 0.40), 22))[0] == []
+
+
+def test_it_is_said_of_a_gap_that_has_grown_past_the_bound():
+    """0.01 in 16,000 rows and 0.15 in 4,000: 0.038 of all, for certain more than 0.05 since."""
+    monitor = decided(decided(fb.Monitor("demographic_parity <= 0.05"), (0.41, 0.40), 16), (0.55, 0.40), 4)
+    found = monitor.look()
+    (grew,) = found["monitoring"]["growth"]
+    assert found["verdict"] != "violated" and grew["violated_since"] and 0.14 < grew["since"] < 0.16
+    assert not fb.Monitor.from_dict(monitor.to_dict()).look()["monitoring"]["alarms"]
 
 
 def test_a_gap_that_shrinks_or_changes_sides_within_what_was_is_no_growth():
@@ -73,7 +85,9 @@ def test_the_limit_before_is_that_of_the_size_of_the_difference_at_its_part_of_t
     limit = rate_upper_bounds(s, n, GAP.take(np.array([0])), 0.04 / 4)[0]
     more = np.array([6000.0, 4000.0])
     counts = CountsInTime.of(s + more, n + 10000, [(s / 8, n / 8), (s, n)])
-    said = grown(BOUND, counts, GAP, np.full(2, 0.04), lambda i: f"pair {i}")
+    found = grown(BOUND, counts, GAP, np.full(2, 0.04), lambda i: f"pair {i}")
+    said = said_of(found)
+    assert found["violated_since"] and "for certain more than the bound" in said  # 0.15
     assert (
         f"pair 0 has grown: it was 0.0100 in the first 2,000 rows of the two (at most {limit:.4f}) and is 0.2000"
         in said
