@@ -79,6 +79,7 @@ def test_models_are_tested_in_order_until_the_first_that_is_not_confirmed(certif
     assert taken["uppers"][0] == certified.fit_report_["certificate"]["upper"] <= 0.1 < tested[-1]["uppers"][0]
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside training")  # one is made so on purpose
 def test_the_rows_that_certify_make_nothing(certified):
     """With other features and labels in them the same models are tried; only the certificate may differ."""
     X, y, sex = people()
