@@ -19,7 +19,7 @@ NAVIGATION = {
     "How to": [
         "training.md", "certificates.md", "postprocessing.md", "any_classifier.md", "many_classes.md", "regression.md",
         "ranking.md", "auc.md", "partial.md", "subgroups.md", "metrics.md", "monitoring.md", "pytorch.md", "any-module.md",
-        "weights.md", "evidence.md", "commands.md",
+        "weights.md", "evidence.md", "deployment.md", "commands.md",
     ],
     "Coming from": ["fairlearn.md", "migrate_aif360.md", "migrate_tfco.md"],
     "Understand": [
