@@ -37,6 +37,8 @@ from fairbound.cli.judged_model import (
     lacked_in_training,
     left_out_in_training,
     model_facts,
+    scores_of_part,
+    strange_in_parts,
     with_groups_of_training,
 )
 from fairbound.cli.judging_options import AuditOptions
@@ -50,7 +52,7 @@ from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels, is_label
 from fairbound.rows.scores import as_logits
-from fairbound.tables import Chunks, Encoded
+from fairbound.tables import Chunks, Encoded, EncodeReport
 from fairbound.tables.files import is_parquet
 
 
@@ -137,6 +139,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
+    reports: list[EncodeReport] = []
     for part in Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(kept):
         frame = pandas_part(part)
         numbers = np.arange(at, at + len(frame))
@@ -149,7 +152,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
             if classifier is None:
                 scores = decided_or_scored(frame, str(score), classes)
             else:
-                scores = classifier.decision_function(frame, groups)
+                scores = scores_of_part(classifier, frame, groups, reports)
             counts = AuditCounts.of(
                 scores, target[numbers], groups, threshold=options.threshold if classifier is None else 0.0
             )
@@ -159,7 +162,13 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **whole_file_facts(options, label, folder, classes=classes, warnings=lacked_in_training(new, len(merged))),
+        **whole_file_facts(
+            options,
+            label,
+            folder,
+            classes=classes,
+            warnings=[*strange_in_parts(reports), *lacked_in_training(new, len(merged))],
+        ),
         model=model_facts(classifier, options),
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )

@@ -40,6 +40,8 @@ from fairbound.cli.judged_model import (
     left_out_in_training,
     model_facts,
     model_of_two_classes,
+    scores_of_part,
+    strange_in_parts,
     with_groups_of_training,
 )
 from fairbound.cli.judging_options import AuditOptions
@@ -48,7 +50,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
 from fairbound.rows.scores import as_logits
-from fairbound.tables import Chunks, read_table
+from fairbound.tables import Chunks, EncodeReport, read_table
 
 CHANCE = 4.0
 """Standard errors by which shares of positive decisions must differ to be spoken of."""
@@ -121,6 +123,7 @@ def _counted(
     classes = given.classes if given is not None else None if classifier is None else classifier.classes_.tolist()
     merged: AuditCounts | None = None
     new: Counter[tuple[str, str]] = Counter()
+    reports: list[EncodeReport] = []
     at = 0
     parts = Chunks.read(options.data, rows=chunk_rows, **options.file_format)
     for part in parts if given is None else parts.take(given.kept):
@@ -136,13 +139,13 @@ def _counted(
                 if groups is not None:
                     groups, more = with_groups_of_training(classifier, groups)
                     new.update(more)
-                scores = classifier.decision_function(frame, groups)
+                scores = scores_of_part(classifier, frame, groups, reports)
             counts = AuditCounts.of(scores, None, groups, threshold=0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
     merged = merged if given is None else replace(merged, read_as=given.read_as)
     column = str(options.score) if classifier is None else label_of_training(folder)
-    facts = _facts(options, column, folder, lacked_in_training(new, len(merged)))
+    facts = _facts(options, column, folder, [*strange_in_parts(reports), *lacked_in_training(new, len(merged))])
     if classes is not None:
         facts["data"]["positive"] = str(classes[1])
     found = merged.audit(

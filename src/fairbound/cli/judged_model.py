@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.errors import OptionError
+import numpy as np
+
+from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.names import shortlist
 from fairbound.cli.columns import in_file
 from fairbound.cli.judging_options import AuditOptions
@@ -19,7 +21,8 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import is_label
-from fairbound.tables import Encoded
+from fairbound.tables import Encoded, EncodeReport
+from fairbound.tables.options import merged_reports
 
 
 def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier:
@@ -54,6 +57,22 @@ def encoded_rows(classifier: FairClassifier, frame: Any, options: AuditOptions, 
         encoded = Encoded.of(classifier.encoder_, frame)
     report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
     return replace(encoded, report=report)
+
+
+def scores_of_part(
+    classifier: FairClassifier, frame: Any, groups: Groups | None, reports: list[EncodeReport]
+) -> np.ndarray:
+    """(n,) of one part of a file; what was read of its columns is put behind the reports of the parts before."""
+    with silenced(DataWarning):  # `strange_in_parts` says it of all parts
+        scores = classifier.decision_function(frame, groups)
+    assert classifier.encoder_ is not None and classifier.encoder_.last_report is not None
+    reports.append(classifier.encoder_.last_report)
+    return scores  # type: ignore[no-any-return]
+
+
+def strange_in_parts(reports: Sequence[EncodeReport]) -> list[str]:
+    """What a reader must know of the columns of a file that was read in parts."""
+    return merged_reports(reports).strange_lines() if reports else []
 
 
 def encoding_notes(encoded: Encoded) -> list[str]:

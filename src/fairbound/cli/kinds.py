@@ -17,7 +17,9 @@ def kinds_of(options: Any) -> Kinds:
     named = [Path(p) for what in ("first", "second") if (p := getattr(options, what, None)) and Path(p).is_dir()]
     folders = [*([model] if isinstance(model, Path) else []), *named]
     learnt = Kinds.learnt(*(found for folder in folders if (found := load_folder(folder).encoder) is not None))
-    keys = [name for what in ("group", "clusters", "split_by", "qid") for name in stated(getattr(options, what, None))]
+    keys = [
+        name for what in ("group", "clusters", "split_by", "qid", "id") for name in stated(getattr(options, what, None))
+    ]
     text = learnt.text | set(stated(options.text))
     return Kinds(text=text, numbers=learnt.numbers - text, keys=frozenset(keys), known=learnt.known)
 

@@ -95,4 +95,4 @@ def test_all_commands_that_read_a_file_have_the_option(run):
     without = {name for name, options in COMMANDS.items() if not issubclass(options, ReadOptions)}
     assert without == {"gate", "reproduce"}
     code, _, wrong = run("fit", "--data", "adult", "--encoding", "cp1252", "--out", "o")
-    assert code == 2 and "--encoding and --decimal are for files" in wrong
+    assert code == 2 and "--encoding, --decimal and --text are for files" in wrong

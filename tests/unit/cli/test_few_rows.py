@@ -72,8 +72,12 @@ def test_a_saved_model_brings_it_and_groups_that_are_judged_now_are_warned_of(ru
 
 
 def test_gates_and_monitors_name_them(run, people, fitted, tmp_path):
+    header, *lines = (people / "rows.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "others.csv").write_text(
+        "".join([header, *reversed(lines)])
+    )  # a gate is closed on the file of training
     (tmp_path / "gate.toml").write_text(
-        f'data = "{people / "rows.csv"}"\nmodel = "{fitted / "model"}"\nlabel = "y"\ngroup = "race,sex"\naccept = ["insufficient"]\n'
+        f'data = "{tmp_path / "others.csv"}"\nmodel = "{fitted / "model"}"\nlabel = "y"\ngroup = "race,sex"\naccept = ["insufficient"]\n'
     )
     _, out, err = run("gate", "--config", tmp_path / "gate.toml")
     assert (
