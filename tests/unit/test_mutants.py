@@ -30,7 +30,7 @@ MUTANTS = {
     # monitors
     "growth: the limit before has the whole error": Mutant("monitoring/growth.py", "error / 2 ** (i + 1))", "error)", "unit/monitoring/test_growth.py"),
     "growth: the difference before in one direction": Mutant("monitoring/growth.py", "rate_upper_bounds(s, n, -each, alpha))", "rate_upper_bounds(s, n, each, alpha))", "unit/monitoring/test_growth.py"),
-    "growth: any difference above the limit": Mutant("monitoring/growth.py", ">= np.log(2 ** (i + 2) / error[maybe])", ">= -np.inf", "unit/monitoring/test_growth.py"),
+    "growth: any difference above the limit": Mutant("monitoring/growth.py", "sure = since.log_martingale(most[maybe]) >= np.log(2 ** (i + 2) / error[maybe])", "sure = since.log_martingale(most[maybe]) >= -np.inf", "unit/monitoring/test_growth.py"),
     # rows that come in clusters
     "clusters: rows of one cluster counted apart": Mutant("confidence/clustered.py", "sums.per_cell(((sums.total - mean * sums.weight) / safe[sums.cell]) ** 2)", "sums.per_cell(np.abs(sums.total - mean * sums.weight)) / safe**2", "unit/confidence/test_clustered.py"),
     "clusters: the commoner outcome tells of the variance": Mutant("confidence/clustered.py", "np.where(mean <= 0.5, sums.total,", "np.where(mean > 0.5, sums.total,", "unit/confidence/test_clustered.py"),
@@ -334,7 +334,7 @@ MUTANTS = {
     "amounts: units mixed": Mutant("tables/amounts.py", "len(units - {None}) <= 1", "len(units - {None}) <= 9", "unit/tables/test_amounts.py"),
     "amounts: brackets are no minus": Mutant("tables/amounts.py", 'sign = "-" if bracketed or found["last"]', 'sign = "" if bracketed or found["last"]', "unit/tables/test_amounts.py"),
     "amounts: codes are numbers": Mutant("tables/amounts.py", 'if c.form and (c.unit or c.mark or c.cents)}', "if c.form}", "unit/tables/test_amounts.py"),
-    "encodings: the caller before the byte order mark": Mutant("tables/files.py", "if first.startswith(mark)), encoding or", "if not encoding and first.startswith(mark)), encoding or", "unit/tables/test_files.py"),
+    "encodings: the caller before the byte order mark": Mutant("tables/opening.py", "if first.startswith(mark)), encoding or", "if not encoding and first.startswith(mark)), encoding or", "unit/tables/test_files.py"),
     "lines: breaks in cells not counted": Mutant("tables/files.py", 'int(line) - sum(cell.count', 'int(line) - 0 * sum(cell.count', "unit/cli/test_doors.py"),
     "lines: rows of a part taken for the file's": Mutant("cli/columns.py", "row if rows is None else int(rows[row])", "row", "unit/cli/test_doors.py"),
     "stream: all rows are learnt from": Mutant("cli/areas.py", "for numbers, features in _encoded(rows, split.train, encoder):", "for numbers, features in _encoded(rows, np.arange(len(rows.y)), encoder):", "unit/cli/test_areas_command.py"),
@@ -344,7 +344,7 @@ MUTANTS = {
     "page: pale words": Mutant("report/page.css", "--muted: #5d6672", "--muted: #8d96a2", "unit/report/test_contrast.py"),
     "page: pale words in the dark": Mutant("report/page.css", "--muted: #9ca6b3", "--muted: #6c7683", "unit/report/test_contrast.py"),
     "page: a chart as wide as a desk": Mutant("report/page.css", ".narrow .chart { max-width: 680px; }", ".narrow .chart { min-width: 680px; }", "unit/report/test_contrast.py"),
-    "compare: weights as so many rows": Mutant("audits/compare.py", "rows = total**2 / float((w**2).sum())", "rows = total", "unit/audits/test_compare.py"),
+    "compare: weights as so many rows": Mutant("audits/compare.py", "return min(kish, (changed - difference**2) / variance) if variance > 0 else kish", "return kish", "unit/audits/test_compare.py"),
     "compare: gains taken for losses": Mutant("audits/compare.py", "return -upper(lost, gained), upper(gained, lost)", "return -upper(gained, lost), upper(lost, gained)", "unit/audits/test_compare.py"),
     "compare: variance without the difference": Mutant("audits/compare.py", "(2 * q + delta * (1 - delta))", "(2 * q)", "unit/audits/test_compare.py"),
     "impact: ratio upside down": Mutant("audits/impact.py", "(hits[i] / n[i]) / (hits[best] / n[best])", "(hits[best] / n[best]) / (hits[i] / n[i])", "unit/audits/test_impact.py"),

@@ -4,9 +4,11 @@ intervals.
 What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango
 (1998), Statistics in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. The value of a bound is a
 largest difference, for which there is no formula: its interval is the bias-corrected percentile interval of a bootstrap
-of rows, Efron, Tibshirani (1993), section 14.3. Rows with weights count in a rate as sum(w)^2 / sum(w^2) rows do (Kish
-1965), and keep their weight where the bootstrap draws them.
-Departs: no acceleration. All of them hold asymptotically, and each for itself alone.
+of rows, Efron, Tibshirani (1993), section 14.3. Rows with weights count in a rate as so many rows as give the difference
+the variance that it has here as a ratio of weighted sums, at most sum(w)^2 / sum(w^2) (Kish 1965), and keep their
+weight where the bootstrap draws them.
+Departs: no acceleration. Each holds for itself alone: of rates asymptotically; of a bound's value where one comparison
+is clearly the largest. Where several tie no bootstrap of a maximum holds, and more rows do not help (Andrews 2000).
 """
 
 from __future__ import annotations
@@ -155,8 +157,8 @@ def _paired(
     total = float(w.sum())
     if not total:
         return {"name": name, **dict.fromkeys(("first", "second", "difference", "lower", "upper")), "rows": len(w)}
-    rows = total**2 / float((w**2).sum())
     gained, lost = (float(w[hit].sum()) / total for hit in (second & ~first, first & ~second))
+    rows = _effective_rows(w, second.astype(float) - first, gained + lost, gained - lost)
     lower, upper = paired_interval(gained * rows, lost * rows, rows, 1 - confidence)
     return {
         "name": name,
@@ -167,6 +169,17 @@ def _paired(
         "upper": upper,
         "rows": len(w),
     }
+
+
+def _effective_rows(w: np.ndarray, change: np.ndarray, changed: float, difference: float) -> float:
+    """So many unweighted rows as give the weighted mean of `change` (n,) its variance: linearised, as weights may go with
+    the change, but at most Kish's number. changed, difference: the weighted means of |change| and of change."""
+    total = w.sum()
+    kish = float(total**2 / (w**2).sum())
+    if np.ptp(w) == 0:
+        return kish
+    variance = float((w**2 * (change - difference) ** 2).sum() / total**2)
+    return min(kish, (changed - difference**2) / variance) if variance > 0 else kish
 
 
 def paired_interval(gained: float, lost: float, n: float, alpha: float) -> tuple[float, float]:

@@ -223,9 +223,8 @@ def loss_bounds(
         sets.joined("losses"), np.concatenate(cells), offset, contrasts, alpha, low=least, high=largest, weights=weights
     )
     between = f"up to {largest:g}" if least == 0 else f"from {least:g} to {largest:g}"
-    method = (
-        f"betting bounds of mean losses {between} (guaranteed), Bonferroni over groups (lower bound) and stated bounds"
-    )
+    sure = "guaranteed" if weights is None else "guaranteed if no row can weigh more than the heaviest here"
+    method = f"betting bounds of mean losses {between} ({sure}), Bonferroni over groups (lower bound) and stated bounds"
     needed = lambda: mean_rows_needed(  # noqa: E731
         mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest
     )
