@@ -2,13 +2,24 @@
 intervals.
 
 What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango
-(1998), Statistics in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. The value of a bound is a
-largest difference, for which there is no formula: its interval is the bias-corrected percentile interval of a bootstrap
-of rows, Efron, Tibshirani (1993), section 14.3. Rows with weights count in a rate as so many rows as give the difference
-the variance that it has here as a ratio of weighted sums, at most sum(w)^2 / sum(w^2) (Kish 1965), and keep their
-weight where the bootstrap draws them.
-Departs: no acceleration. Each holds for itself alone: of rates asymptotically; of a bound's value where one comparison
-is clearly the largest. Where several tie no bootstrap of a maximum holds, and more rows do not help (Andrews 2000).
+(1998), Statistics in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. Rows with weights count in a rate
+as so many rows as give the difference the variance that it has here as a ratio of weighted sums, at most
+sum(w)^2 / sum(w^2) (Kish 1965).
+
+The value of a bound is a largest contrast of groups, c = max_j c_j. Where several are nearly the largest its bootstrap
+fails, however many rows there are. So only those move by which chance may have made another the largest:
+
+    c_j of the rows; c*_j of rows drawn again, with their weights; s_j the standard deviation of c*_j over the draws
+    J = those j with c_j >= c - sqrt(log n) s_j;  e_j = c*_j - c_j in each draw
+
+c is above its true value by at most the largest e_j of J, and below by at most the e_k of the one k that is truly the
+largest. Which k that is, is not known. So the value of one model less that of the other (') lies above the true
+difference by at most the quantile of max_J e_j - e'_k, for the k of J' at which this quantile is largest. Of ratios,
+which are bounded from below, the least is taken in place of the largest.
+
+Source: Andrews, Soares (2010), Econometrica 78, 119-157, for J and sqrt(log n).
+Departs: values that are no largest contrast of groups (areas, percentile intervals, classes) count as one contrast. All
+intervals are asymptotic, and each holds for itself alone.
 """
 
 from __future__ import annotations
@@ -219,12 +230,14 @@ def _of_bounds(
         found = {"name": bound.text, "first": values[0], "second": values[1], "difference": difference}
         found |= {"lower": None, "upper": None, "rows": len(place)}
         if _counted(bound, both):
-            drawn = [_difference(bound, cells, each) for each in resampled]
+            drawn = [_contrasts(bound, cells, each) for each in resampled]
         else:
             rng = np.random.default_rng(seed)
-            drawn = [_difference(bound, both, np.bincount(rng.integers(0, n, n), minlength=n)) for _ in range(draws)]
-        known = np.array([d for d in drawn if np.isfinite(d)])
-        found |= _bias_corrected(known, difference, confidence)
+            drawn = [_contrasts(bound, both, np.bincount(rng.integers(0, n, n), minlength=n)) for _ in range(draws)]
+        own = _contrasts(bound, both, np.ones(n, dtype=np.int64))
+        found |= _near_the_largest(
+            own, [d for d in drawn if d.shape == own.shape], getattr(bound, "compares", "values"), n, confidence
+        )
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
 
@@ -243,17 +256,18 @@ def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
     return cells, counts, place.ravel()
 
 
-def _difference(bound: Bound, both: list[Scored], each: np.ndarray) -> float:
-    """The second's value less the first's where entry i stands for each[i] (n,) rows: as counts,
-    else in their weights."""
+def _contrasts(bound: Bound, both: list[Scored], each: np.ndarray) -> np.ndarray:
+    """(2, m) the contrasts of both models where entry i stands for each[i] (n,) rows: as counts, else in their weights;
+    the value itself of a bound that is no largest contrast of groups, and (2, 0) where one is not defined."""
     some = np.flatnonzero(each)
     counted = _counted(bound, both)
     standing: dict[str, Any] = {"each": each[some]} if counted else {"weight": (each * both[0].mass[1])[some]}
     try:
-        first, second = (bound.measure(replace(rows.take(some), **standing)) for rows in both)
+        rows = [replace(one.take(some), **standing) for one in both]
+        found = np.array([bound.contrasts(one) for one in rows])
     except EmptyGroupError:
-        return float("nan")
-    return float(second - first)
+        return np.zeros((2, 0))
+    return found if np.isfinite(found).all() else np.zeros((2, 0))
 
 
 def _counted(bound: Bound, both: list[Scored]) -> bool:
@@ -261,10 +275,29 @@ def _counted(bound: Bound, both: list[Scored]) -> bool:
     return bound.judged_from == "counts" and both[0].weight is None
 
 
-def _bias_corrected(drawn: np.ndarray, value: float, confidence: float) -> dict[str, float]:
-    if len(drawn) < 100 or np.ptp(drawn) == 0:  # an interval of one point would claim certainty
+def _near_the_largest(
+    own: np.ndarray, drawn: list[np.ndarray], compares: str, n: int, confidence: float
+) -> dict[str, float]:
+    """Limits of the second value less the first. own: (2, m) the contrasts of n rows; drawn: those of resampled rows."""
+    if len(drawn) < 100 or not own.size:
         return {}
-    below = np.clip(((drawn < value).mean() + (drawn <= value).mean()) / 2, 1e-3, 1 - 1e-3)
-    shift, z = stats.norm.ppf(below), stats.norm.ppf((1 + confidence) / 2)
-    low, high = np.quantile(drawn, stats.norm.cdf([2 * shift - z, 2 * shift + z]))
+    sign = -1.0 if compares == "ratios" else 1.0
+    own, moved = sign * own, sign * np.array(drawn)
+    near = own >= own.max(1, keepdims=True) - np.log(n) ** 0.5 * moved.std(0)
+    errors = [(moved[:, k] - own[k])[:, near[k]] for k in range(2)]
+    still = all(np.ptp(each, axis=0).max() == 0 for each in errors)
+    if still or (
+        np.array_equal(own[0], own[1]) and np.array_equal(moved[:, 0], moved[:, 1])
+    ):  # certainty is not claimed
+        return {}
+
+    def most(one: np.ndarray, other: np.ndarray) -> float:
+        """How far the first value less the second may lie above the true one."""
+        apart = one.max(1, keepdims=True) - other
+        return float(np.quantile(apart, (1 + confidence) / 2, axis=0).max())
+
+    value = float(own[1].max() - own[0].max())
+    low, high = value - most(errors[1], errors[0]), value + most(errors[0], errors[1])
+    low, high = (low, high) if sign > 0 else (-high, -low)
+    value = sign * value
     return {"lower": float(min(low, value)), "upper": float(max(high, value))}

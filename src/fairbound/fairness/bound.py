@@ -196,3 +196,8 @@ class Bound(ABC):
         """The exact metric on the rows; NaN where it is undefined."""
         value = self.judge(rows, 0.05)["value"]
         return float("nan") if value is None else value
+
+    def contrasts(self, rows: Scored) -> np.ndarray:
+        """(m,) the numbers whose largest, of ratios whose least, is the exact metric; the metric itself where it is no
+        such number. NaN where one is undefined."""
+        return np.array([self.measure(rows)])

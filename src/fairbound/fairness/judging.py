@@ -122,12 +122,17 @@ def measured_groups(bound: Any, rows: Scored) -> float:
 
     Raises: EmptyGroupError for a group without a row to measure, unless the bound leaves it out.
     """
-    bound.compared(rows.occurring)
-    sets, _ = compared_sets(bound, rows)
-    estimates = _contrast_estimates(bound, sets)
+    estimates = measured_contrasts(bound, rows)
     if np.isnan(estimates).any():
         return float("nan")
     return float(estimates.min() if bound.compares == "ratios" else estimates.max())
+
+
+def measured_contrasts(bound: Any, rows: Scored) -> np.ndarray:
+    """(m,) the contrasts of groups whose largest is the value of a bound, or the quotients whose least is; NaN where a
+    value is undefined. Raises: as `measured_groups`."""
+    bound.compared(rows.occurring)
+    return _contrast_estimates(bound, compared_sets(bound, rows)[0])
 
 
 def _contrast_estimates(bound: Any, sets: Sets) -> np.ndarray:

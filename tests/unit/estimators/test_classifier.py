@@ -334,7 +334,7 @@ def test_a_saved_model_gives_the_same_scores_without_the_training_data(model, tm
     again = fb.FairClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(again.decision_function(X), fair.decision_function(X))
     np.testing.assert_array_equal(again.predict(X), fair.predict(X))
-    assert again.fit_report_ == fair.fit_report_ and again.groups_.labels == fair.groups_.labels
+    assert again.fit_report_ == fair.fit_report_ | {"seconds": None} and again.groups_.labels == fair.groups_.labels
     assert again.constraint == "demographic_parity <= 0.1"
     assert not [p for p in (tmp_path / "m").iterdir() if p.suffix in (".pkl", ".pt", ".joblib")]
 

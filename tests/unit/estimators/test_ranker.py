@@ -99,7 +99,9 @@ def test_a_saved_ranker_scores_as_before(tmp_path, model):
     ranker.save(tmp_path / "m")
     again = FairRanker.load(tmp_path / "m")
     assert again.get_params()["random_state"] == 0 and again.get_params()["batch_size"] == 16
-    assert np.array_equal(again.predict(X), ranker.predict(X)) and again.fit_report_ == ranker.fit_report_
+    assert np.array_equal(again.predict(X), ranker.predict(X)) and again.fit_report_ == ranker.fit_report_ | {
+        "seconds": None
+    }
     with pytest.raises(ModelFolderError, match=r"FairRanker.load"):
         fb.FairClassifier.load(tmp_path / "m")
     fb.FairClassifier(budget="5 steps").fit(X, y > 1).save(tmp_path / "c")

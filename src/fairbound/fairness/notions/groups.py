@@ -21,7 +21,7 @@ from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
-from fairbound.fairness.judging import judge_groups, measured_groups
+from fairbound.fairness.judging import judge_groups, measured_contrasts, measured_groups
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.leaving_out import enough, nothing_left
 from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_largest, check_smoothing, without_largest
@@ -236,8 +236,6 @@ class GroupBound(Bound):
         joined = self.summed or self.averaged or self.within
         return self.against == "overall" and self.compares == "differences" and not joined
 
-    # -- measuring ----------------------------------------------------------------------------------------------
-
     def judge(self, rows: Scored, alpha: float) -> Finding:
         return judge_groups(self, rows, alpha)
 
@@ -296,6 +294,7 @@ class RateBound(DecisionBound):
     surrogate: Literal["sigmoid", "hinge", "clipped", "loss"] = "sigmoid"
     sharpness: float = 1.0
 
+    contrasts = measured_contrasts
     clustered = True
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 
@@ -347,6 +346,7 @@ class LossBound(GroupBound):
     given: Literal[0, 1, "both"] | None = None
     largest: float | None = None
 
+    contrasts = measured_contrasts
     needs = frozenset({"groups", "scores"})
     judged_from = "losses"
     clustered = True
