@@ -30,7 +30,11 @@ MUTANTS = {
     # monitors
     "growth: the limit before has the whole error": Mutant("monitoring/growth.py", "error / 2 ** (i + 1))", "error)", "unit/monitoring/test_growth.py"),
     "growth: the difference before in one direction": Mutant("monitoring/growth.py", "rate_upper_bounds(s, n, -each, alpha))", "rate_upper_bounds(s, n, each, alpha))", "unit/monitoring/test_growth.py"),
-    "growth: any difference above the limit": Mutant("monitoring/growth.py", "sure = since.log_martingale(most[maybe]) >= np.log(2 ** (i + 2) / error[maybe])", "sure = since.log_martingale(most[maybe]) >= -np.inf", "unit/monitoring/test_growth.py"),
+    "growth: any difference above the limit": Mutant("monitoring/growth.py", "(most[maybe]) >= room", "(most[maybe]) >= -np.inf", "unit/monitoring/test_growth.py"),
+    "growth: any difference above the bound": Mutant("monitoring/growth.py", "(since.log_martingale(limit) >= room)", "True", "unit/monitoring/test_growth.py"),
+    "monitor: an id counts again": Mutant("monitoring/ids.py", "out &= self._sorted[place] != hashes", "pass", "unit/monitoring/test_ids.py"),
+    "monitor: rows alike by chance come again": Mutant("cli/counted_rows.py", "AGAIN + TWICE * (1 - once)", "0.0", "unit/cli/test_monitor_command.py"),
+    "gate: the training file is evidence": Mutant("cli/gate.py", 'if OF_TRAINING in summary["warnings"]', "if False", "unit/cli/test_gate.py"),
     # rows that come in clusters
     "clusters: rows of one cluster counted apart": Mutant("confidence/clustered.py", "sums.per_cell(((sums.total - mean * sums.weight) / safe[sums.cell]) ** 2)", "sums.per_cell(np.abs(sums.total - mean * sums.weight)) / safe**2", "unit/confidence/test_clustered.py"),
     "clusters: the commoner outcome tells of the variance": Mutant("confidence/clustered.py", "np.where(mean <= 0.5, sums.total,", "np.where(mean > 0.5, sums.total,", "unit/confidence/test_clustered.py"),

@@ -37,6 +37,11 @@ from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
 
+IN_PARTS = (
+    "The file was read in parts (--chunk-rows), so the model is straight in every number: it may differ from that of the file "
+    "read whole, in which numbers bend where labels ask for it."
+)
+
 
 def run_fit(options: FitOptions) -> Outcome:
     """Train, judge and write; the outcome's exit code is the verdict's, or 130 where an interrupt cut training short.
@@ -160,7 +165,8 @@ def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> d
         notes=[
             f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
             for name, count in encoding.unseen.items()
-        ],
+        ]
+        + ([IN_PARTS] if options.chunk_rows is not None else []),
     )
     if facts.get("advice"):
         found["advice"] = facts["advice"]

@@ -44,9 +44,10 @@ def grown(
         maybe = np.flatnonzero((now > most) & ~few)
         since = Pairs(CountsInTime(counts.successes, counts.trials, [None] * j + list(counts.before[j:])), pairs[maybe])
         since.estimate = now[maybe]
-        sure = since.log_martingale(most[maybe]) >= np.log(2 ** (i + 2) / error[maybe])
+        room = np.log(2 ** (i + 2) / error[maybe])
+        sure = since.log_martingale(most[maybe]) >= room
         limit = np.full(len(maybe), float(bound.bound))
-        above = (now[maybe] > limit) & (since.log_martingale(limit) >= np.log(2 ** (i + 2) / error[maybe]))
+        above = (now[maybe] > limit) & (since.log_martingale(limit) >= room)
         for k, beyond in zip(maybe[sure], above[sure], strict=True):
             if now[k] - most[k] > best:
                 best = now[k] - most[k]

@@ -53,6 +53,8 @@ def test_fit_in_parts_is_fit_of_the_whole_file(run, files, tmp_path):
         for mine, other in zip(found["constraints"], whole["constraints"], strict=True):
             assert mine["groups"] == other["groups"] and mine["value"] == pytest.approx(other["value"], abs=0.02)
         assert found["metrics"]["auc"] == pytest.approx(whole["metrics"]["auc"], abs=1e-3)
+        assert any("read in parts (--chunk-rows)" in said for said in found["notes"])
+    assert not any("read in parts (--chunk-rows)" in said for said in whole["notes"])
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

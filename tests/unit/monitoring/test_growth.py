@@ -49,6 +49,9 @@ def test_it_is_said_of_a_gap_that_has_grown_past_the_bound():
     found = monitor.look()
     (grew,) = found["monitoring"]["growth"]
     assert found["verdict"] != "violated" and grew["violated_since"] and 0.14 < grew["since"] < 0.16
+    monitor_of_more = decided(decided(fb.Monitor("demographic_parity <= 0.14"), (0.41, 0.40), 16), (0.55, 0.40), 4)
+    (grew,) = monitor_of_more.look()["monitoring"]["growth"]  # measured above the bound, but not for certain
+    assert grew["since"] > 0.14 and not grew["violated_since"]
     assert not fb.Monitor.from_dict(monitor.to_dict()).look()["monitoring"]["alarms"]
 
 
