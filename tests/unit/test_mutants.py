@@ -349,6 +349,8 @@ MUTANTS = {
     "page: pale words in the dark": Mutant("report/page.css", "--muted: #9ca6b3", "--muted: #6c7683", "unit/report/test_contrast.py"),
     "page: a chart as wide as a desk": Mutant("report/page.css", ".narrow .chart { max-width: 680px; }", ".narrow .chart { min-width: 680px; }", "unit/report/test_contrast.py"),
     "compare: weights as so many rows": Mutant("audits/compare.py", "return min(kish, (changed - difference**2) / variance) if variance > 0 else kish", "return kish", "unit/audits/test_compare.py"),
+    "compare: the measured largest is the true one": Mutant("audits/compare.py", "np.log(n) ** 0.5 * moved.std(0)", "0.0 * moved.std(0)", "unit/audits/test_compare.py"),
+    "compare: the largest quotient decides": Mutant("audits/compare.py", 'sign = -1.0 if compares == "ratios" else 1.0', "sign = 1.0", "unit/audits/test_compare.py"),
     "compare: gains taken for losses": Mutant("audits/compare.py", "return -upper(lost, gained), upper(gained, lost)", "return -upper(gained, lost), upper(lost, gained)", "unit/audits/test_compare.py"),
     "compare: variance without the difference": Mutant("audits/compare.py", "(2 * q + delta * (1 - delta))", "(2 * q)", "unit/audits/test_compare.py"),
     "impact: ratio upside down": Mutant("audits/impact.py", "(hits[i] / n[i]) / (hits[best] / n[best])", "(hits[best] / n[best]) / (hits[i] / n[i])", "unit/audits/test_impact.py"),

@@ -272,3 +272,22 @@ def test_two_models_of_the_same_true_gap_differ_for_certain_no_more_often_than_s
         (d,) = [d for d in found if "<=" in d["name"]]
         above += d["lower"] > 0
     assert above <= 4
+
+
+def test_a_ratio_that_one_pair_of_groups_decides_has_the_width_of_its_spread():
+    """1.96 standard deviations each side, of the difference of two ratios over fresh rows, to a fifth."""
+    rng = np.random.default_rng(0)
+    g = np.repeat([0, 1], 1000)
+    shares = np.array([[0.3, 0.6], [0.4, 0.6]])
+
+    def drawn() -> list[np.ndarray]:
+        return [(rng.random(2000) < part[g]).astype(int) for part in shares]
+
+    def ratio(decided: np.ndarray) -> float:
+        return decided[:1000].mean() / decided[1000:].mean()
+
+    spread = np.std([ratio(b) - ratio(a) for a, b in (drawn() for _ in range(2000))])
+    found = fb.compare(*drawn(), None, g.astype(str), "demographic_parity_ratio >= 0.8")["differences"]
+    (d,) = [d for d in found if ">=" in d["name"]]
+    assert d["upper"] - d["lower"] == pytest.approx(2 * 1.96 * spread, rel=0.2)
+    assert d["lower"] < 1 / 6 < d["upper"]
