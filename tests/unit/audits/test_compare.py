@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 import fairbound as fb
-from fairbound.audits.compare import _effective_rows, _score, paired_interval
+from fairbound.audits.compare import _effective_rows, _near_the_largest, _score, paired_interval
 from fairbound.base.errors import DataError, OptionError
 from fairbound.report.compare import compare_page
 
@@ -272,6 +272,21 @@ def test_two_models_of_the_same_true_gap_differ_for_certain_no_more_often_than_s
         (d,) = [d for d in found if "<=" in d["name"]]
         above += d["lower"] > 0
     assert above <= 4
+
+
+def test_limits_let_every_comparison_near_the_largest_be_the_true_one():
+    """By loops over draws and over which comparison is truly the largest; the third is too far to be it."""
+    rng = np.random.default_rng(0)
+    own = np.array([[0.10, 0.09, -0.2], [0.11, 0.10, -0.2]])
+    drawn = own + rng.normal(size=(400, 2, 3)) * np.array([0.02, 0.03, 0.02])
+    near = range(2)
+    apart = [[max(d[1, j] - own[1, j] for j in near) - (d[0, k] - own[0, k]) for d in drawn] for k in near]
+    found = _near_the_largest(own, list(drawn), "differences", 1000, 0.95)
+    assert found["lower"] == pytest.approx(0.01 - max(np.quantile(one, 0.975) for one in apart))
+    turned = _near_the_largest(own[::-1], list(drawn[:, ::-1]), "differences", 1000, 0.95)
+    assert turned["upper"] == pytest.approx(-found["lower"])
+    least = _near_the_largest(-own, list(-drawn), "ratios", 1000, 0.95)
+    assert [least["lower"], least["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
 
 
 def test_a_ratio_that_one_pair_of_groups_decides_has_the_width_of_its_spread():
