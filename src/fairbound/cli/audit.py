@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,15 +30,13 @@ from fairbound.cli.columns import (
 )
 from fairbound.cli.decided import audited_decisions, left_out_words
 from fairbound.cli.judged_model import (
+    JudgedInParts,
     beside_training,
+    check_positive,
     encoded_rows,
     encoding_notes,
-    lacked_in_training,
     left_out_in_training,
     model_facts,
-    scores_of_part,
-    strange_in_parts,
-    with_groups_of_training,
 )
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
@@ -50,9 +47,9 @@ from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.saved import kind_of
 from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
-from fairbound.rows.labels import binary_labels, is_label
+from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits
-from fairbound.tables import Chunks, Encoded, EncodeReport
+from fairbound.tables import Chunks, Encoded
 from fairbound.tables.files import is_parquet
 
 
@@ -138,21 +135,17 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     two, kept = _zero_or_one(labels, label, positive, options), labels.index.to_numpy()
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
-    new: Counter[tuple[str, str]] = Counter()
-    reports: list[EncodeReport] = []
+    model = None if classifier is None else JudgedInParts(classifier)
     for part in Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(kept):
         frame = pandas_part(part)
         numbers = np.arange(at, at + len(frame))
         at += len(frame)
         groups = groups_in(frame, attributes)
-        if classifier is not None and groups is not None:
-            groups, more = with_groups_of_training(classifier, groups)
-            new.update(more)
         with in_file(options.data, kept[numbers]):
-            if classifier is None:
+            if model is None:
                 scores = decided_or_scored(frame, str(score), classes)
             else:
-                scores = scores_of_part(classifier, frame, groups, reports)
+                scores, groups = model.scored(frame, groups)
             counts = AuditCounts.of(
                 scores, target[numbers], groups, threshold=options.threshold if classifier is None else 0.0
             )
@@ -162,13 +155,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         bounds,
         classes=classes,
         confidence=options.confidence,
-        **whole_file_facts(
-            options,
-            label,
-            folder,
-            classes=classes,
-            warnings=[*strange_in_parts(reports), *lacked_in_training(new, len(merged))],
-        ),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=[] if model is None else model.said()),
         model=model_facts(classifier, options),
         notes=unlabelled + ([merged.read_as] if classifier is None else []),
     )
@@ -207,12 +194,8 @@ def _scores_of_model(
             "y": frame[label],
             "classes": classifier.classes_.tolist(),
         }
-    positive = str(classifier.classes_[1])
-    if options.positive is not None and not is_label(classifier.classes_.tolist()[1], options.positive):
-        raise OptionError(
-            f"the model's positive label is {positive!r}, not {options.positive!r}; leave --positive out."
-        )
-    two = _zero_or_one(frame, label, positive, options)
+    check_positive(classifier, options.positive)
+    two = _zero_or_one(frame, label, str(classifier.classes_[1]), options)
     return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
 
 

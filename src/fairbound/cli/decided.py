@@ -3,7 +3,6 @@ said where the rows without an outcome were decided otherwise than those that ha
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -32,17 +31,14 @@ from fairbound.cli.columns import (
     with_decisions,
 )
 from fairbound.cli.judged_model import (
+    JudgedInParts,
     beside_training,
     encoded_rows,
     encoding_notes,
     label_of_training,
-    lacked_in_training,
     left_out_in_training,
     model_facts,
     model_of_two_classes,
-    scores_of_part,
-    strange_in_parts,
-    with_groups_of_training,
 )
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.row_warnings import said_of_rows
@@ -50,7 +46,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
 from fairbound.rows.scores import as_logits
-from fairbound.tables import Chunks, EncodeReport, read_table
+from fairbound.tables import Chunks, read_table
 
 CHANCE = 4.0
 """Standard errors by which shares of positive decisions must differ to be spoken of."""
@@ -122,8 +118,7 @@ def _counted(
     given = None if classifier is not None else _read_column(options, columns, chunk_rows)
     classes = given.classes if given is not None else None if classifier is None else classifier.classes_.tolist()
     merged: AuditCounts | None = None
-    new: Counter[tuple[str, str]] = Counter()
-    reports: list[EncodeReport] = []
+    model = None if classifier is None else JudgedInParts(classifier)
     at = 0
     parts = Chunks.read(options.data, rows=chunk_rows, **options.file_format)
     for part in parts if given is None else parts.take(given.kept):
@@ -132,20 +127,17 @@ def _counted(
         at += len(frame)
         groups = groups_in(frame, attributes)
         with in_file(options.data, rows if given is None else given.kept[rows]):
-            if classifier is None:
+            if model is None:
                 assert given is not None
                 scores = given.logits[rows]
             else:
-                if groups is not None:
-                    groups, more = with_groups_of_training(classifier, groups)
-                    new.update(more)
-                scores = scores_of_part(classifier, frame, groups, reports)
+                scores, groups = model.scored(frame, groups)
             counts = AuditCounts.of(scores, None, groups, threshold=0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
     merged = merged if given is None else replace(merged, read_as=given.read_as)
     column = str(options.score) if classifier is None else label_of_training(folder)
-    facts = _facts(options, column, folder, [*strange_in_parts(reports), *lacked_in_training(new, len(merged))])
+    facts = _facts(options, column, folder, [] if model is None else model.said())
     if classes is not None:
         facts["data"]["positive"] = str(classes[1])
     found = merged.audit(

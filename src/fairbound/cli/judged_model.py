@@ -37,11 +37,16 @@ def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier
             f"the model has {len(classifier.classes_)} classes, none of them positive, so nothing can be said of its decisions alone; "
             "name the column of true outcomes with --label."
         )
-    if positive is not None and not is_label(classifier.classes_.tolist()[1], positive):
-        raise OptionError(
-            f"the model's positive label is {str(classifier.classes_[1])!r}, not {positive!r}; leave --positive out."
-        )
+    check_positive(classifier, positive)
     return classifier
+
+
+def check_positive(classifier: FairClassifier, stated: str | None) -> None:
+    """Raises: OptionError where another label than the model's is stated to be positive, of two."""
+    if stated is not None and not is_label(classifier.classes_.tolist()[1], stated):
+        raise OptionError(
+            f"the model's positive label is {str(classifier.classes_[1])!r}, not {stated!r}; leave --positive out."
+        )
 
 
 def label_of_training(folder: Folder | None) -> str:
@@ -59,20 +64,29 @@ def encoded_rows(classifier: FairClassifier, frame: Any, options: AuditOptions, 
     return replace(encoded, report=report)
 
 
-def scores_of_part(
-    classifier: FairClassifier, frame: Any, groups: Groups | None, reports: list[EncodeReport]
-) -> np.ndarray:
-    """(n,) of one part of a file; what was read of its columns is put behind the reports of the parts before."""
-    with silenced(DataWarning):  # `strange_in_parts` says it of all parts
-        scores = classifier.decision_function(frame, groups)
-    assert classifier.encoder_ is not None and classifier.encoder_.last_report is not None
-    reports.append(classifier.encoder_.last_report)
-    return scores  # type: ignore[no-any-return]
+class JudgedInParts:
+    """A saved model on a file read in parts, and what a reader must know of all of them together."""
 
+    def __init__(self, classifier: FairClassifier):
+        self._classifier = classifier
+        self._new = Counter[tuple[str, str]]()
+        self._reports: list[EncodeReport] = []
 
-def strange_in_parts(reports: Sequence[EncodeReport]) -> list[str]:
-    """What a reader must know of the columns of a file that was read in parts."""
-    return merged_reports(reports).strange_lines() if reports else []
+    def scored(self, frame: Any, groups: Groups | None) -> tuple[np.ndarray, Groups | None]:
+        """The scores (n,) of the next part, and its groups with those of training."""
+        if groups is not None:
+            groups, new = with_groups_of_training(self._classifier, groups)
+            self._new.update(new)
+        with silenced(DataWarning):  # said once, of all parts
+            scores = self._classifier.decision_function(frame, groups)
+        assert self._classifier.encoder_ is not None and self._classifier.encoder_.last_report is not None
+        self._reports.append(self._classifier.encoder_.last_report)
+        return scores, groups
+
+    def said(self) -> list[str]:
+        """What a reader must know of the columns, and of groups that training lacked."""
+        whole = merged_reports(self._reports)
+        return [*whole.strange_lines(), *lacked_in_training(self._new, whole.rows)]
 
 
 def encoding_notes(encoded: Encoded) -> list[str]:
