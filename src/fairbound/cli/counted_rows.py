@@ -23,27 +23,23 @@ TWICE = 2
 """How much oftener than within one file rows may be alike by chance."""
 
 
-def rows_kept(frame: Any, name: str) -> dict[str, Any]:
-    """What is kept of the rows of a file, as plain data; {} of one whose rows are too much alike to be known again, and
-    of one whose cells are no values, such as lists."""
+def beside_the_last(frame: Any, name: str, before: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """A warning where many rows of a file are equal to rows of the file before, and what is kept of its own rows, as
+    plain data: {} of one whose rows are too much alike to be known again, and of one whose cells are no values, such as
+    lists. before: what was kept of the file before."""
     try:
         once, share = _once(frame)
     except (DataError, TypeError):
-        return {}
+        return [], {}
+    said = _said_of_counted(once, share, name, before) if before else []
     if _by_chance(share) > 1:
-        return {}
-    sample = once[:MOST].astype("<u8").tobytes()
-    return {"name": name, "rows": base64.b64encode(sample).decode("ascii"), "whole": len(once) <= MOST, "once": share}
+        return said, {}
+    sample = base64.b64encode(once[:MOST].astype("<u8").tobytes()).decode("ascii")
+    return said, {"name": name, "rows": sample, "whole": len(once) <= MOST, "once": share}
 
 
-def said_of_counted(frame: Any, name: str, before: dict[str, Any]) -> list[str]:
-    """A warning where many rows of a file are equal to rows of the file before. before: what `rows_kept` gave of that."""
-    if not before:
-        return []
-    try:
-        once, share = _once(frame)
-    except (DataError, TypeError):
-        return []
+def _said_of_counted(once: np.ndarray, share: float, name: str, before: dict[str, Any]) -> list[str]:
+    """The warning, of the rows that occur once and their share of all."""
     known = np.frombuffer(base64.b64decode(before["rows"]), dtype="<u8").astype(np.uint64)
     mine = once if before["whole"] else once[once <= known[-1]]
     of_mine, of_known = _held(mine, known), _held(known, once)

@@ -26,7 +26,7 @@ from fairbound.cli.columns import (
     speaks_of,
     with_decisions,
 )
-from fairbound.cli.counted_rows import rows_kept, said_of_counted
+from fairbound.cli.counted_rows import beside_the_last
 from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.judged_model import label_of_training, model_of_two_classes
 from fairbound.cli.judging_options import MonitorOptions
@@ -162,13 +162,14 @@ def _added(
     """
     checksum = file_checksum(data)
     frame = with_decisions(_rows_of(options, data, monitor, checksum), options.score, occurs=monitor is None)
-    classifier = None
+    classifier, given = None, None
     if alone := folder is not None and options.label is None and _watches_alone(monitor):
         classifier = model_of_two_classes(folder, options.positive)
         check_decisions_alone(bounds_for(options, classifier) if monitor is None else monitor.bounds)
         with in_file(data):
             own = groups_in(frame, listed(options.group, frame.columns, "--group", classifier.needs_groups))
-            frame = frame.assign(**{DECIDED: classifier.predict(frame, own)})
+            given = classifier.decision_function(frame, own)
+        frame = frame.assign(**{DECIDED: classifier.classes_[(given > 0).astype(int)]})
     label = DECIDED if alone else one_column(options.label, frame.columns, "--label")
     if label == options.score and frame[label].nunique() > 2:
         raise OptionError(
@@ -181,15 +182,12 @@ def _added(
         raise _NothingNewError(f"No row of {Path(data).name} has a value in the column {label!r} yet.")
     classifier = FairClassifier.load(folder) if classifier is None and folder is not None else classifier
     groups = {a: frame[a] for a in attributes} if attributes else None
-    if classifier is not None:
-        two = len(classifier.classes_) == 2
-        known_groups = None if groups is None else Groups.of(groups)
-        with in_file(data, np.flatnonzero(known)):
-            given: Any = (
-                classifier.decision_function(frame, known_groups) if two else classifier.predict(frame, known_groups)
-            )
-    else:
+    if classifier is None:
         given = frame[one_column(options.score, frame.columns, "--score")]
+    elif given is None:
+        decide = classifier.decision_function if len(classifier.classes_) == 2 else classifier.predict
+        with in_file(data, np.flatnonzero(known)):
+            given = decide(frame, None if groups is None else Groups.of(groups))
     source = ({} if alone else {"label": label}) | _decides(options)
     source |= {
         what: one_column(name, frame.columns, f"--{what}") for what in OTHERS if (name := getattr(options, what))
@@ -265,9 +263,8 @@ def _counted(
             f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before."
         )
         return [*([left_out] if repeated else []), *said]
-    said = (*said_of_rows(frame, label, remedy=KEEP_ONE), *said_of_counted(frame, name, monitor.last_file))
-    monitor.last_file = rows_kept(frame, name)
-    return list(said)
+    again, monitor.last_file = beside_the_last(frame, name, monitor.last_file)
+    return [*said_of_rows(frame, label, remedy=KEEP_ONE), *again]
 
 
 def _watches_alone(monitor: Monitor | None) -> bool:
