@@ -286,9 +286,8 @@ def _near_the_largest(
     near = own >= own.max(1, keepdims=True) - np.log(n) ** 0.5 * moved.std(0)
     errors = [(moved[:, k] - own[k])[:, near[k]] for k in range(2)]
     still = all(np.ptp(each, axis=0).max() == 0 for each in errors)
-    if still or (
-        np.array_equal(own[0], own[1]) and np.array_equal(moved[:, 0], moved[:, 1])
-    ):  # certainty is not claimed
+    alike = np.array_equal(own[0], own[1]) and np.array_equal(moved[:, 0], moved[:, 1])
+    if still or alike:  # an interval of one point would claim certainty
         return {}
 
     def most(one: np.ndarray, other: np.ndarray) -> float:
@@ -297,7 +296,5 @@ def _near_the_largest(
         return float(np.quantile(apart, (1 + confidence) / 2, axis=0).max())
 
     value = float(own[1].max() - own[0].max())
-    low, high = value - most(errors[1], errors[0]), value + most(errors[0], errors[1])
-    low, high = (low, high) if sign > 0 else (-high, -low)
-    value = sign * value
-    return {"lower": float(min(low, value)), "upper": float(max(high, value))}
+    low, high = min(value, value - most(errors[1], errors[0])), max(value, value + most(errors[0], errors[1]))
+    return {"lower": low, "upper": high} if sign > 0 else {"lower": -high, "upper": -low}

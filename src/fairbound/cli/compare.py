@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.folder import Folder, load_folder
+from fairbound.fairness.notions import Bound
 from fairbound.fairness.predictions import read_decisions
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import table
@@ -64,7 +66,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     frame, label, _, left_out = labelled_table(options)
     frame = with_decisions(frame, *(n for n in (options.first, options.second) if not Path(n).is_dir()))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
-    folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
+    folders = _folders(options)
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
     known = [str(m.classes_[1]) for m in models if m is not None]
     if len(set(known)) > 1:
@@ -81,19 +83,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         _scores(named, model, frame, classes, groups, options)
         for named, model in zip((options.first, options.second), models, strict=True)
     )
-    names = (Path(options.first).as_posix(), Path(options.second).as_posix())
-    found = compare(
-        first,
-        second,
-        target,
-        groups,
-        bounds_for(options, *models),
-        classes=classes,
-        threshold=0.0,
-        confidence=options.confidence,
-        sample_weight=weights_of(frame, options.weights, options.data),
-        names=names,
-    )
+    found = _measured(options, frame, groups, bounds_for(options, *models), (first, second), target, classes)
     found["warnings"] += [
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),
@@ -105,15 +95,47 @@ def compared(options: CompareOptions) -> dict[str, Any]:
                 frame, left_out, named, classes, options.threshold, " by fairbound audit without --label"
             )
         ),
-        *_of_training(options, {n: f for n, f in zip(names, folders, strict=True) if f is not None}),
+        *_of_training(options, dict(zip(_names(options), folders, strict=True))),
     ]
     return found
+
+
+def _folders(options: CompareOptions) -> list[Folder | None]:
+    """Of both the folder, where a saved model is named."""
+    return [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
+
+
+def _names(options: CompareOptions) -> tuple[str, str]:
+    return Path(options.first).as_posix(), Path(options.second).as_posix()
+
+
+def _measured(
+    options: CompareOptions,
+    frame: Any,
+    groups: Groups | None,
+    bounds: Sequence[Bound],
+    scores: tuple[np.ndarray, np.ndarray],
+    target: np.ndarray | None = None,
+    classes: Sequence[Any] | None = None,
+) -> dict[str, Any]:
+    """What `fairbound.compare` finds of logits (n,) of both on the rows of a frame."""
+    return compare(
+        *scores,
+        target,
+        groups,
+        bounds,
+        classes=classes,
+        threshold=0.0,
+        confidence=options.confidence,
+        sample_weight=weights_of(frame, options.weights, options.data),
+        names=_names(options),
+    )
 
 
 def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
     """What `fairbound.compare` finds of two saved models, or columns of decisions or scores, without outcomes."""
     two = (options.first, options.second)
-    folders = [load_folder(named) if Path(named).is_dir() else None for named in two]
+    folders = _folders(options)
     models = [None if folder is None else model_of_two_classes(folder, options.positive) for folder in folders]
     bounds = bounds_for(options, *models)
     check_decisions_alone(bounds)
@@ -121,24 +143,12 @@ def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
     frame = with_decisions(frame, *(n for n, model in zip(two, models, strict=True) if model is None))
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     first, second = (_decided(named, model, frame, groups, options) for named, model in zip(two, models, strict=True))
-    names = (Path(options.first).as_posix(), Path(options.second).as_posix())
-    found = compare(
-        first,
-        second,
-        None,
-        groups,
-        bounds,
-        threshold=0.0,
-        confidence=options.confidence,
-        sample_weight=weights_of(frame, options.weights, options.data),
-        names=names,
-    )
-    own = {name: folder for name, folder in zip(names, folders, strict=True) if folder is not None}
-    columns = [label_of_training(folder) for folder in own.values()] or [options.first]
+    found = _measured(options, frame, groups, bounds, (first, second))
+    columns = [label_of_training(folder) for folder in folders if folder is not None] or [options.first]
     found["warnings"] += [
-        *(s for folder in own.values() for s in other_columns(folder, label_of_training(folder), options.weights)),
+        *(s for folder in folders for s in other_columns(folder, label_of_training(folder), options.weights)),
         *said_of_rows(frame, columns[0] if columns[0] in frame.columns else None, remedy=KEEP_ONE),
-        *_of_training(options, own),
+        *_of_training(options, dict(zip(_names(options), folders, strict=True))),
     ]
     return found
 
@@ -155,8 +165,8 @@ def _decided(
         return as_logits(numbers, None if words is not None else options.threshold)[0]
 
 
-def _of_training(options: CompareOptions, folders: dict[str, Any]) -> list[str]:
-    """A warning for each model, by name its folder, that was trained on the file."""
+def _of_training(options: CompareOptions, folders: dict[str, Folder | None]) -> list[str]:
+    """A warning for each model that was trained on the file. folders: by name."""
     checksum = file_checksum(options.data)
     return [
         f"{options.data} is the file that {name} was trained on: most of its rows are not new to it, which flatters it and says "
