@@ -29,14 +29,15 @@ BLOCK_ROWS = 1 << 14
 def reorder(rows: Tensor, order: np.ndarray) -> None:
     """Put row order[i] of a contiguous tensor (n, ...) at place i, for all i at once, in the memory that it has.
 
-    A few columns are moved at a time, so that no more than a thirty-second of the tensor is copied (of few columns, two
-    of them: one at a time takes twice as long).
+    As many columns are moved at a time as CHUNK_BYTES hold, or a sixteenth of the tensor, or two: each time all rows are
+    passed over.
     """
     if (order[1:] > order[:-1]).all():
         return
     places = torch.as_tensor(order, device=rows.device)
     flat = rows.view(len(rows), -1)
-    for part in flat.split(max(2, flat.shape[1] // 32), dim=1):
+    at_once = max(2, flat.shape[1] // 16, CHUNK_BYTES // (len(flat) * flat.element_size()))
+    for part in flat.split(at_once, dim=1):
         part.copy_(part.index_select(0, places))
 
 
