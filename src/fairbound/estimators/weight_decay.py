@@ -33,7 +33,7 @@ from fairbound.models.mlp import MLP, is_linear
 from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
-from fairbound.tables.logistic import fitted, probabilities, ridged, second, times, total
+from fairbound.tables.regressions import fitted, probabilities, ridged, second, times, total
 from fairbound.tables.numbers import slices
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)

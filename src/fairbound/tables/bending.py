@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.logistic import fitted, probabilities, times
+from fairbound.tables.regressions import fitted, probabilities, times
 
 MOST = 3
 """Knots of a number that bends."""

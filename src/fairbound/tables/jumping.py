@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.logistic import fitted, probabilities, ridged, second, times, total
+from fairbound.tables.regressions import fitted, probabilities, ridged, second, times, total
 
 MOST = 128
 """Jumps of all numbers together, at most."""

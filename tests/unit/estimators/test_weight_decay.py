@@ -14,7 +14,7 @@ from fairbound.cli.app import main
 from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, auto_decay, leave_one_out
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
-from fairbound.tables.logistic import fitted
+from fairbound.tables.regressions import fitted
 from fairbound.testing import check_gradient
 
 

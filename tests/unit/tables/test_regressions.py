@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairbound.estimators.weight_decay import leave_one_out
-from fairbound.tables.logistic import fitted, times, total
+from fairbound.tables.regressions import fitted, times, total
 
 
 @pytest.mark.parametrize("seed", range(12))
