@@ -39,7 +39,7 @@ Knots = Annotated[
     str | None,
     option(
         "--knots",
-        help="At how many values each number may bend, or auto: at 3 where a test says so. Default: auto for linear models of two classes, else 0.",
+        help="At how many values each number may bend, or auto: at 3 where a test says so. Default: auto for linear models of classes or numbers, else 0.",
     ),
 ]
 Jumps = Annotated[

@@ -54,7 +54,9 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
         return False
     if estimator.solution_.stopped == "interrupted":
         return False
-    if isinstance(X, Encoded) or not bends_by_default(estimator, X, rows.codes, shards_of(estimator)):
+    if len(rows.classes) != 2 or isinstance(X, Encoded):
+        return False
+    if not bends_by_default(estimator, X, rows.codes, shards_of(estimator)):
         return False
     largest = np.bincount(rows.codes, rows.weight).max() / (len(rows) if rows.weight is None else rows.weight.sum())
     seen = looked_at(len(rows), len(estimator.x_))

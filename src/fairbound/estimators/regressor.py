@@ -85,7 +85,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         targets, groups, weights, n = rows.y, rows.groups, rows.weight, len(rows)
         stated: tuple[Any, ...] = rows.settled(self._checked_bounds())
         notes: list[str] = []
-        features = fit_features(self, X, groups, notes)
+        features = fit_features(self, X, groups, notes, labels=targets)
         check_lengths(features, n, groups)
         self.groups_ = groups
         self.shift_ = float(np.average(targets, weights=weights))

@@ -27,6 +27,7 @@ from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 from fairbound.tables.naming import column_names
+from fairbound.tables.shapes import may_be_asked
 
 MOST_BENT = 1_000_000
 """Rows of a table up to which numbers bend and jump by default."""
@@ -103,12 +104,12 @@ def without(X: Any, columns: Sequence[str]) -> Any:
 
 
 def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> bool:
-    """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of two
-    classes, of a dense table of at most MOST_BENT rows that one process holds whole, without terms of groups. labels:
-    None for what is no classifier."""
-    linear = labels is not None and estimator.model == "linear" and not estimator.group_terms
+    """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of
+    numbers or of at most MOST_CLASSES classes, of a dense table of at most MOST_BENT rows that one process holds whole,
+    without terms of groups. labels: class numbers, or floats; None for a model that predicts neither."""
+    linear = labels is not None and estimator.model == "linear" and not getattr(estimator, "group_terms", False)
     whole = shards.alone and not (isinstance(table, Chunks) or sparse.issparse(table))
-    return linear and whole and len(labels) <= MOST_BENT and len(np.unique(labels)) == 2
+    return linear and whole and len(labels) <= MOST_BENT and may_be_asked(labels)
 
 
 def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> TableOptions:

@@ -33,8 +33,8 @@ from fairbound.models.mlp import MLP, is_linear
 from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
-from fairbound.tables.regressions import fitted, probabilities, ridged, second, times, total
 from fairbound.tables.numbers import slices
+from fairbound.tables.regressions import TWO_CLASSES, fitted, ridged, second, times
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""
@@ -155,8 +155,8 @@ def leave_one_out(
     """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments
     as of `fitted`, whose x it is."""
     scores = times(A, x)
-    p = probabilities(scores)
-    Q = second(A, mass, p)
+    p = TWO_CLASSES.expected(scores)
+    Q = second(A, mass * TWO_CLASSES.curvature(p))
     turn = np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T.astype(A.dtype)
     h = np.empty(len(A))
     for part in slices(len(A)):
@@ -164,4 +164,4 @@ def leave_one_out(
         np.einsum("np,np->n", turned, turned, out=h[part])
     h *= mass
     without = scores + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
-    return total(without, y, mass) / mass.sum(), Q
+    return TWO_CLASSES.total(without, y, mass) / mass.sum(), Q

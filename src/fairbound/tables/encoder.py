@@ -56,7 +56,7 @@ from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_n
 from fairbound.tables.options import EncodeReport, TableOptions
 from fairbound.tables.ranges import Ranges
 from fairbound.tables.scaled import learn_scale, scaled
-from fairbound.tables.shapes import labels_of_two, shaped
+from fairbound.tables.shapes import Asked, shaped
 from fairbound.tables.sums import Block, Layout, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
@@ -202,8 +202,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         plain = [c for c in numbers if c.kind == "number" and c.name not in dropped]  # a date is no identifier
         self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
         if self.options.by_labels:
-            labels, given = labels_of_two(y, read.rows), tuple(learnt)
-            self.learnt = shaped(given, self.options, labels, partial(self._features_of, read))
+            asked, given = Asked.of(y, read.rows), tuple(learnt)
+            self.learnt = shaped(given, self.options, asked, partial(self._features_of, read))
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )

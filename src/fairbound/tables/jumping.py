@@ -1,6 +1,6 @@
 """Where the effect of a number should jump, found by tests: codes kept as numbers, spikes, ages at which a rule begins.
 
-    fit a logistic regression of the labels on the features
+    fit a regression of the labels on the features: logistic of two classes, least squares of numbers
     repeat, until there are MOST jumps
         for each number: of the rows with values in (a, b], for every interval of its values, the score statistic (how
             far the labels lie from what the regression expects, over the spread that this has by chance)
@@ -11,7 +11,8 @@
         with probability LEVEL / (number of jumps)
 
 Values are counted in at most BINS bins, one of their own for those that many rows have. The spread leaves out what
-other columns account for, so that the tests ask for rather more.
+other columns account for, so that the tests ask for rather more. Of labels that are numbers it is the larger of those
+with one variance for all rows and with one for each.
 
 Source: Olshen, Venkatraman, Lucito and Wigler (2004), Biostatistics 5, 557-572, for intervals, of which both ends are
     sought at once; Rao (1948), Mathematical Proceedings of the Cambridge Philosophical Society 44, 50-57, for the score
@@ -23,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.regressions import fitted, probabilities, ridged, second, times, total
+from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, fitted, ridged, second, times
 
 MOST = 128
 """Jumps of all numbers together, at most."""
@@ -40,14 +42,17 @@ BINS = 256
 """Bins of a number, at most."""
 
 LEAST = 10.0
-"""Sum of p (1 - p) that the rows of an interval need, and those outside it: with less, the normal distribution is no
-good stand-in for chance."""
+"""Sum of p (1 - p) that the rows of an interval need, and those outside it, or so many rows where labels are numbers:
+with less, the normal distribution is no good stand-in for chance."""
 
 
-def jumps_of(features: np.ndarray, labels: np.ndarray, numbers: Sequence[int]) -> list[list[float]]:
+def jumps_of(
+    features: np.ndarray, labels: np.ndarray, numbers: Sequence[int], loss: Any = TWO_CLASSES, share: float = 1.0
+) -> list[list[float]]:
     """Of each number the values, ascending and between those of the rows, beyond which a 0/1 column is asked for.
 
-    features: (n, d). labels: (n,) 0 or 1. numbers: the columns of features that are numbers.
+    features: (n, d). labels: (n,) 0 or 1, or numbers, as the loss has it. numbers: the columns of features that are
+    numbers. share: of LEVEL and of MOST.
     """
     edges = [edges_of(features[:, at]) for at in numbers]
     intervals = sum(len(own) * (len(own) + 1) // 2 for own in edges)
@@ -55,38 +60,37 @@ def jumps_of(features: np.ndarray, labels: np.ndarray, numbers: Sequence[int]) -
     if not intervals:
         return jumps
     bins = {n: np.searchsorted(own, features[:, numbers[n]]) for n, own in enumerate(edges) if len(own)}
-    enough = chdtri(1, LEVEL / intervals)
-    regression = _Growing(features, labels)
+    enough = chdtri(1, share * LEVEL / intervals)
+    regression = _Growing(features, labels, loss)
     found: list[tuple[int, int]] = []
     while True:
-        p = regression.fitted()
-        left, spread = labels - p, p * (1 - p)
-        asked = {n: sure_intervals(own, len(edges[n]) + 1, left, spread, enough) for n, own in bins.items()}
+        left, spread, squares = regression.fitted()
+        asked = {n: sure_intervals(own, len(edges[n]) + 1, left, spread, enough, squares) for n, own in bins.items()}
         in_turn = sorted((turn, n, edge) for n, ends in asked.items() for turn, edge in enumerate(ends))
-        new = [(n, edge) for _, n, edge in in_turn if (n, edge) not in found][: MOST - len(found)]
+        new = [(n, edge) for _, n, edge in in_turn if (n, edge) not in found][: int(share * MOST) - len(found)]
         if not new:
             break
         for n, edge in new:
             regression.add(bins[n] > edge)
         found += new
-    for (n, edge), needed in zip(found, regression.needed(), strict=True):
+    for (n, edge), needed in zip(found, regression.needed(share * LEVEL), strict=True):
         if needed:
             jumps[n].append(float(edges[n][edge]))
     return [sorted(own) for own in jumps]
 
 
 class _Growing:
-    """The logistic regression of labels (n,) on features (n, d) to which at most MOST columns come one by one.
+    """The regression of labels (n,) on features (n, d) to which at most MOST columns come one by one.
 
     The table is of float32: its rounding is far less than chance.
     """
 
-    def __init__(self, features: np.ndarray, labels: np.ndarray):
-        self.labels, self.mass = labels, np.ones(len(labels))
+    def __init__(self, features: np.ndarray, labels: np.ndarray, loss: Any):
+        self.labels, self.loss, self.mass = labels, loss, np.ones(len(labels))
         self.first = self.width = features.shape[1] + 1
         self.room = np.empty((len(features), self.first + MOST), np.float32, order="F")
         self.room[:, 0], self.room[:, 1 : self.first] = 1.0, features
-        self.x, self.p = np.zeros(self.first), np.full(len(features), 0.5)
+        self.x, self.curvature, self.dispersion = np.zeros(self.first), np.ones(len(features)), 1.0
 
     @property
     def penalty(self) -> np.ndarray:
@@ -98,19 +102,25 @@ class _Growing:
         self.room[:, self.width] = column
         self.width += 1
 
-    def fitted(self) -> np.ndarray:
-        """(n,) probabilities of label 1, nearly at the end of the regression."""
+    def fitted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """(n,) labels less what the regression expects, nearly at its end; (n,) the variance of each by chance; and
+        (n,) squares of the former where the latter is taken as one for all rows. All are such that the variance is the
+        curvature of the loss."""
         A, x = self.room[:, : self.width], np.r_[self.x, np.zeros(self.width - len(self.x))]
-        self.x = fitted(A, self.labels, self.mass, self.penalty, x, settled=NEARLY)
-        self.p = probabilities(times(A, self.x))
-        return self.p
+        self.x = fitted(A, self.labels, self.mass, self.penalty, x, settled=NEARLY, loss=self.loss)
+        expected = self.loss.expected(times(A, self.x))
+        left, self.curvature = self.labels - expected, self.loss.curvature(expected)
+        self.dispersion = self.loss.dispersion(left, self.width)
+        left = left / self.dispersion**0.5
+        return left, self.curvature, left**2 if self.loss is NUMBERS else None
 
-    def needed(self) -> list[bool]:
+    def needed(self, level: float) -> list[bool]:
         """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""
         A, x = self.room[:, : self.width], self.x
-        loss = total(times(A, x), self.labels, self.mass)
-        inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass, self.p)))
-        unsure, enough = set(range(self.first, self.width)), chdtri(1, LEVEL / max(self.width - self.first, 1))
+        loss = self.loss.total(times(A, x), self.labels, self.mass)
+        inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass * self.curvature)))
+        unsure, enough = set(range(self.first, self.width)), chdtri(1, level / max(self.width - self.first, 1))
+        enough = enough * self.dispersion
         gone = set[int]()
         while unsure:
             least = min(unsure, key=lambda j: x[j] ** 2 / inverse[j, j])
@@ -119,7 +129,7 @@ class _Growing:
                 break
             unsure.remove(least)
             without = x - share * x[least]
-            more = total(times(A, without), self.labels, self.mass) - loss
+            more = self.loss.total(times(A, without), self.labels, self.mass) - loss
             if 2 * more <= enough:
                 gone.add(least)
                 x, loss, inverse = without, loss + more, inverse - np.outer(share, inverse[least])
@@ -151,16 +161,25 @@ def pairs_of(count: int) -> tuple[np.ndarray, np.ndarray]:
     return first, end
 
 
-def sure_intervals(bins: np.ndarray, count: int, left: np.ndarray, spread: np.ndarray, enough: float) -> list[int]:
+def sure_intervals(
+    bins: np.ndarray,
+    count: int,
+    left: np.ndarray,
+    spread: np.ndarray,
+    enough: float,
+    squares: np.ndarray | None = None,
+) -> list[int]:
     """The edges that end the intervals of bins whose rows are misjudged surely, the surest first, each found when what
     the ones before account for is taken off.
 
-    bins: (n,) of each row, 0 to count - 1; edge i lies behind bin i. left: (n,) labels less probabilities. spread: (n,)
-    p (1 - p). enough: the least score statistic.
+    bins: (n,) of each row, 0 to count - 1; edge i lies behind bin i. left: (n,) labels less what is expected. spread:
+    (n,) the variance of each. enough: the least score statistic. squares: (n,) of `left`, where these may show that
+    `spread` is too small.
     """
     slope, size = (np.bincount(bins, of, count) for of in (left, spread))
+    seen = None if squares is None else np.bincount(bins, squares, count)
     edges: list[int] = []
-    while interval := surest_interval(slope, size, enough):
+    while interval := surest_interval(slope, size, enough, seen):
         first, end = interval
         new = [edge for edge in (first - 1, end - 1) if 0 <= edge < count - 1 and edge not in edges]
         if not new:
@@ -173,9 +192,11 @@ def sure_intervals(bins: np.ndarray, count: int, left: np.ndarray, spread: np.nd
     return edges
 
 
-def surest_interval(slope: np.ndarray, size: np.ndarray, enough: float) -> tuple[int, int] | None:
-    """The bins [first, end) whose rows are misjudged most surely, None where not even that is sure. slope, size:
-    (count,) sums of each bin's `left` and `spread`."""
+def surest_interval(
+    slope: np.ndarray, size: np.ndarray, enough: float, seen: np.ndarray | None = None
+) -> tuple[int, int] | None:
+    """The bins [first, end) whose rows are misjudged most surely, None where not even that is sure. slope, size, seen:
+    (count,) sums of each bin's `left`, `spread` and `squares`."""
     count = len(slope)
     slope, size = (np.r_[0.0, of.cumsum()] for of in (slope, size))
     first, end = pairs_of(count + 1)
@@ -185,6 +206,11 @@ def surest_interval(slope: np.ndarray, size: np.ndarray, enough: float) -> tuple
     if not testable.any():
         return None
     first, end, within, outside = (of[testable] for of in (first, end, within, outside))
-    statistic = (slope[end] - slope[first]) ** 2 * size[-1] / (within * outside)
+    variance = within * outside / size[-1]
+    if seen is not None:
+        seen = np.r_[0.0, seen.cumsum()]
+        inside = seen[end] - seen[first]
+        variance = np.maximum(variance, (inside * outside**2 + (seen[-1] - inside) * within**2) / size[-1] ** 2)
+    statistic = (slope[end] - slope[first]) ** 2 / variance
     best = int(statistic.argmax())
     return (int(first[best]), int(end[best])) if statistic[best] > enough else None

@@ -18,7 +18,7 @@ class TableOptions:
     """How a `TableEncoder` reads a table.
 
     knots: at how many values each number of a linear model may bend, 0 or more; "auto": 3, in the numbers for which a
-        test on the labels asks; None: "auto" for a linear FairClassifier of two classes, else 0 (docs/training.md).
+        test on the labels asks; None: "auto" for a linear FairClassifier or FairRegressor, else 0 (docs/training.md).
     jumps: "auto": a number of a linear model may jump at the values for which a test on the labels asks; 0: at none;
         None: as knots, "auto" where they are.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.

@@ -1,14 +1,17 @@
-"""Logistic regression on a dense table, with a penalty on its weights, by Newton's method.
+"""Logistic regression and least squares on a dense table, with a penalty on the weights, by Newton's method.
 
-    minimise  sum_i mass_i (log(1 + exp(s_i)) - y_i s_i) + penalty . x^2 / 2,    s = A x
+    minimise  sum_i mass_i (b(s_i) - y_i s_i) + penalty . x^2 / 2,    s = A x
 
-Second derivatives are taken anew only where the ones at hand no longer make steps shorten fast. A table of float32
+b(s) is log(1 + exp(s)) of labels 0 and 1, s^2 / 2 of numbers. Second derivatives are taken anew only where the ones at hand no longer make steps shorten fast. A table of float32
 takes half the time; its sums are of float32 too.
 
-Source: Nocedal and Wright (2006), section 3.3.
+Source: Nocedal and Wright (2006), section 3.3; McCullagh and Nelder (1989), Generalized linear models, for b.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,9 +25,55 @@ ITERATIONS, SETTLED = 50, 1e-8
 ROUNDED = 1e-5
 """Of second derivatives of float32 the share added to the diagonal, which rounding may have taken off."""
 
+NOTHING = 1e-8
+"""Of numbers whose variance is 1 the variance about what is expected, at least: less is rounding."""
+
 SLOW = 0.1
 """Where a step is expected to bring more than this share of what the step before was,
 second derivatives are taken anew."""
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """The loss of a score s and a label y, 0 or 1: log(1 + exp(s)) - y s."""
+
+    def total(self, scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
+        """The sum of the rows' losses, times their mass."""
+        return float(mass @ (softplus(torch.from_numpy(scores)).numpy() - y * scores))
+
+    def expected(self, scores: np.ndarray) -> np.ndarray:
+        """(n,) probabilities of label 1."""
+        return torch.sigmoid(torch.from_numpy(scores)).numpy()
+
+    def curvature(self, expected: np.ndarray) -> np.ndarray:
+        """(n,) second derivatives by the score."""
+        return expected * (1 - expected)
+
+    def dispersion(self, left: np.ndarray, weights: int) -> float:
+        """How many times the curvature the variance of a label is. left: (n,) labels less what a regression of so many
+        weights expects."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Squared:
+    """The loss of a score s and a number y: s^2 / 2 - y s, which is (s - y)^2 / 2 but for a constant. Methods as of
+    `Logistic`."""
+
+    def total(self, scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
+        return float(mass @ (scores * (scores / 2 - y)))
+
+    def expected(self, scores: np.ndarray) -> np.ndarray:
+        return scores
+
+    def curvature(self, expected: np.ndarray) -> np.ndarray:
+        return np.ones(len(expected))
+
+    def dispersion(self, left: np.ndarray, weights: int) -> float:
+        return max(float(left @ left) / max(len(left) - weights, 1), NOTHING)
+
+
+TWO_CLASSES, NUMBERS = Logistic(), Squared()
 
 
 def fitted(
@@ -35,38 +84,34 @@ def fitted(
     x: np.ndarray,
     Q: np.ndarray | None = None,
     settled: float = SETTLED,
+    loss: Any = TWO_CLASSES,
 ) -> np.ndarray:
-    """(p,) the lowest sum of the logistic losses of rows A (n, p) with labels y (n,), times their mass (n,), and of
+    """(p,) the lowest sum of the losses of rows A (n, p) with labels y (n,), times their mass (n,), and of
     penalty (p,) / 2 x^2, by damped Newton steps from x. Q: A' Q A (p, p) nearby,
-    which serves while steps shorten fast. settled: as SETTLED."""
+    which serves while steps shorten fast. settled: as SETTLED. loss: of TWO_CLASSES or of NUMBERS."""
     scores, before = times(A, x), np.inf
-    now = total(scores, y, mass) + penalty @ x**2 / 2
+    now = loss.total(scores, y, mass) + penalty @ x**2 / 2
     for _ in range(ITERATIONS):
-        p = probabilities(scores)
-        slope = times(A.T, mass * (p - y)) + penalty * x
+        expected = loss.expected(scores)
+        slope = times(A.T, mass * (expected - y)) + penalty * x
         fresh = Q is None
-        Q = second(A, mass, p) if Q is None else Q
+        Q = second(A, mass * loss.curvature(expected)) if Q is None else Q
         step = np.linalg.solve(ridged(penalty, Q), slope)
-        expected = slope @ step / 2
-        if not fresh and expected > SLOW * before:
+        gain = slope @ step / 2
+        if not fresh and gain > SLOW * before:
             Q = None
             continue
         share, along = 1.0, times(A, step)
         while True:
             moved = x - share * step
-            after = total(scores - share * along, y, mass) + penalty @ moved**2 / 2
+            after = loss.total(scores - share * along, y, mass) + penalty @ moved**2 / 2
             if after <= now or share < 1e-6:
                 break
             share /= 2
-        x, scores, now, before = moved, scores - share * along, after, expected
-        if expected < settled * len(y):
+        x, scores, now, before = moved, scores - share * along, after, gain
+        if gain < settled * len(y):
             break
     return x
-
-
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """(n,) of label 1."""
-    return torch.sigmoid(torch.from_numpy(scores)).numpy()
 
 
 def times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -74,24 +119,19 @@ def times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
     return (A @ x.astype(A.dtype, copy=False)).astype(float, copy=False)
 
 
-def second(A: np.ndarray, mass: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """(p, p) A' Q A at the probabilities p (n,), Q = diag(mass p (1 - p)). Of float64 no copy of A is made."""
-    weight = np.sqrt(mass * p * (1 - p)).astype(A.dtype, copy=False)[:, None]
+def second(A: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(p, p) A' Q A, Q = diag(weight) of numbers >= 0 (n,). Of float64 no copy of A is made."""
+    root = np.sqrt(weight).astype(A.dtype, copy=False)[:, None]
     if A.dtype == np.float32:
-        root = A * weight
-        Q = (root.T @ root).astype(float)
+        weighed = A * root
+        Q = (weighed.T @ weighed).astype(float)
         Q[np.diag_indices_from(Q)] *= 1 + ROUNDED
         return Q
     Q = np.zeros((A.shape[1], A.shape[1]))
     for part in slices(len(A)):
-        root = A[part] * weight[part]
-        Q += root.T @ root
+        weighed = A[part] * root[part]
+        Q += weighed.T @ weighed
     return Q
-
-
-def total(scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
-    """The sum of the rows' losses, times their mass."""
-    return float(mass @ (softplus(torch.from_numpy(scores)).numpy() - y * scores))
 
 
 def ridged(penalty: np.ndarray, Q: np.ndarray) -> np.ndarray:

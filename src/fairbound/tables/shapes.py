@@ -1,9 +1,12 @@
-"""Gives the numbers of a table the knots and the jumps for which its labels ask: `TableOptions(knots="auto")`."""
+"""Gives the numbers of a table the knots and the jumps for which its labels ask: `TableOptions(knots="auto")`.
+
+Labels of more than two classes are asked once for each class against the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,42 +17,79 @@ from fairbound.tables.features import Feature
 from fairbound.tables.jumping import CELLS, jumps_of
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
+from fairbound.tables.regressions import NUMBERS, TWO_CLASSES
+
+MOST_CLASSES = 10
+"""Classes whose labels are asked, at most."""
+
+NEEDS_LABELS = (
+    '"auto" chooses knots and jumps by the labels of all rows: numbers, as floats, or 2 to '
+    f"{MOST_CLASSES} classes. Give them, or a number of knots, as in knots=5, and jumps=0."
+)
 
 Encode = Callable[[tuple[Feature, ...], np.ndarray], np.ndarray]
 """What was learnt of the columns, and numbers of rows (m,) -> features (m, d) of these rows."""
 
 
-def labels_of_two(y: Any, rows: int) -> np.ndarray:
-    """(n,) 0 or 1. Raises: OptionError without labels of two values, DataError where they are not one for each row."""
-    given = None if y is None else np.asarray(y).ravel()
-    if given is not None and len(given) != rows:
-        raise DataError(f"X has {rows} rows, y {len(given)}.")
-    values = None if given is None else np.unique(given)
-    if values is None or len(values) != 2:
-        raise OptionError(
-            '"auto" chooses knots and jumps by the labels of two classes, one for each row; give a number of knots, as in '
-            "knots=5, and jumps=0."
+def may_be_asked(labels: np.ndarray) -> bool:
+    """Whether labels (n,), class numbers or floats, are numbers or classes of which the tests can ask."""
+    count = len(np.unique(labels))
+    return count >= 2 and (labels.dtype.kind == "f" or count <= MOST_CLASSES)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the tests look at. labels: (n,) each, of one regression each; loss: of TWO_CLASSES or of NUMBERS."""
+
+    labels: tuple[np.ndarray, ...]
+    loss: Any
+
+    @classmethod
+    def of(cls, y: Any, rows: int) -> Asked:
+        """Of the labels y (n,): numbers, centred and scaled, where they are floats of more than two values, else
+        classes.
+
+        Raises: OptionError without labels, with numbers that are not finite, or with too many classes; DataError where
+        they are not one for each row.
+        """
+        if y is None:
+            raise OptionError(NEEDS_LABELS)
+        given = np.asarray(y).ravel()
+        if len(given) != rows:
+            raise DataError(f"X has {rows} rows, y {len(given)}.")
+        if given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise DataError("labels must be finite. Leave out the rows that have none.")
+        values = np.unique(given)
+        if given.dtype.kind == "f" and len(values) > 2:
+            numbers = given.astype(float) / np.abs(given).max()  # whose squares do not overflow
+            return cls(((numbers - numbers.mean()) / numbers.std(),), NUMBERS)
+        if not 2 <= len(values) <= MOST_CLASSES:
+            raise OptionError(f"{NEEDS_LABELS} These are of {len(values)}.")
+        return cls(
+            tuple((given == value).astype(np.int8) for value in values[1 if len(values) == 2 else 0 :]), TWO_CLASSES
         )
-    return (given != values[0]).astype(np.int8)
+
+    def take(self, rows: np.ndarray) -> Asked:
+        """Of some rows; labels that are the same in all of these tell nothing and are left out."""
+        some = (labels[rows] for labels in self.labels)
+        return replace(self, labels=tuple(labels for labels in some if np.ptp(labels) > 0))
 
 
-def shaped(
-    learnt: tuple[Feature, ...], options: TableOptions, labels: np.ndarray, encode: Encode
-) -> tuple[Feature, ...]:
-    """What was learnt of the columns, each number with the knots and jumps that the labels (n,) ask for.
+def shaped(learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, encode: Encode) -> tuple[Feature, ...]:
+    """What was learnt of the columns, each number with the knots and jumps that the labels ask for.
 
     learnt: with the knots that numbers may have, which are kept as they are unless options.knots is "auto".
     """
-    chosen = options.knots == "auto"
+    chosen, n = options.knots == "auto", len(asked.labels[0])
     straight = tuple(replace(s, knots=()) if chosen and isinstance(s, NumberFeature) else s for s in learnt)
-    rows = looked_at(len(labels), sum(len(spec.feature_names) for spec in straight))
-    if rows is None or np.ptp(labels[rows]) == 0:
+    rows = looked_at(n, sum(len(spec.feature_names) for spec in straight))
+    if rows is None or not asked.take(rows).labels:
         return straight
-    found = _bent(learnt, straight, labels[rows], encode(straight, rows)) if chosen else learnt
-    more = looked_at(len(labels), sum(len(spec.feature_names) for spec in found), CELLS)
+    found = _bent(learnt, straight, asked.take(rows), encode(straight, rows)) if chosen else learnt
+    more = looked_at(n, sum(len(spec.feature_names) for spec in found), CELLS)
     if not options.jumps_by_labels or more is None:
         return found
-    return _jumping(found, labels[more], encode(found, more))
+    return _jumping(found, asked.take(more), encode(found, more))
 
 
 def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
@@ -60,23 +100,30 @@ def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
 
 
 def _bent(
-    learnt: tuple[Feature, ...], straight: tuple[Feature, ...], labels: np.ndarray, features: np.ndarray
+    learnt: tuple[Feature, ...], straight: tuple[Feature, ...], asked: Asked, features: np.ndarray
 ) -> tuple[Feature, ...]:
     """`learnt`, with no knots where the labels (m,) do not ask for them. features: (m, d) of `straight`."""
     bent = {spec.name: spec for spec in learnt if isinstance(spec, NumberFeature) and spec.knots}
-    asked = [(bent[spec.name], at) for spec, at in _numbers(straight) if spec.name in bent]
-    if not asked:
+    may = [(bent[spec.name], at) for spec, at in _numbers(straight) if spec.name in bent]
+    if not may:
         return straight
-    kept = useful(features, labels, (spec.above(features[:, at]) for spec, at in asked))
-    names = {spec.name for (spec, _), keep in zip(asked, kept, strict=True) if keep}
+    names = set[str]()
+    for labels in asked.labels:
+        above = (spec.above(features[:, at]) for spec, at in may)
+        kept = useful(features, labels, above, asked.loss, 1 / len(asked.labels))
+        names |= {spec.name for (spec, _), keep in zip(may, kept, strict=True) if keep}
     return tuple(bent[spec.name] if spec.name in names else spec for spec in straight)
 
 
-def _jumping(learnt: tuple[Feature, ...], labels: np.ndarray, features: np.ndarray) -> tuple[Feature, ...]:
+def _jumping(learnt: tuple[Feature, ...], asked: Asked, features: np.ndarray) -> tuple[Feature, ...]:
     """`learnt`, with the jumps for which the labels (m,) ask. features: (m, d)."""
     numbers = _numbers(learnt)
-    found = jumps_of(features, labels, [at for _, at in numbers])
+    found: list[set[float]] = [set() for _ in numbers]
+    for labels in asked.labels:
+        own = jumps_of(features, labels, [at for _, at in numbers], asked.loss, 1 / len(asked.labels))
+        found = [all_of | set(new) for all_of, new in zip(found, own, strict=True)]
     jumping = {
-        spec.name: replace(spec, jumps=spec.in_units(jumps)) for (spec, _), jumps in zip(numbers, found, strict=True)
+        spec.name: replace(spec, jumps=spec.in_units(sorted(jumps)))
+        for (spec, _), jumps in zip(numbers, found, strict=True)
     }
     return tuple(jumping.get(spec.name, spec) for spec in learnt)

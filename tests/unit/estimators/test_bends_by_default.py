@@ -12,6 +12,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.estimators import training_rows
 from fairbound.tables import Chunks, Encoded, TableOptions
+from fairbound.tables.shapes import MOST_CLASSES
 
 BOUND = "demographic_parity <= 0.05"
 STRAIGHT = TableOptions(knots=0)
@@ -56,15 +57,16 @@ def test_straight_numbers_give_the_model_without_knots_to_the_last_bit() -> None
 def test_nothing_bends_by_default_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, group = rows()
     numbers = X[["x", "z"]]
-    three = y + (X.z > 0)
+    many = np.arange(len(X)) % (MOST_CLASSES + 1)
     for model in (
         fitted(X, y, group, model="mlp:4", budget="20 steps"),
-        fitted(X, three, group, bound="class_demographic_parity <= 0.5", budget="20 steps"),
+        fitted(X, many, group, bound="class_demographic_parity <= 0.5", budget="20 steps"),
         fitted(sp.csr_array(numbers.to_numpy()), y, group),
         fitted(Chunks(lambda: [X[:300], X[300:]]), y, group),
         fitted(Encoded.of(fb.TableEncoder(), X), y, group),
         fitted(X, y, group, group_terms=True),
-        fb.FairRegressor("residual_gap <= 1").fit(X, y.astype(float), sensitive_features=group),
+        fb.FairRegressor("residual_gap <= 1", model="mlp:4", budget="20 steps").fit(X, X.x, sensitive_features=group),
+        fb.FairRegressor().fit(X, np.full(len(X), 2.0)),
     ):
         assert model.encoder_.bent == ()
         assert not any("straight" in note or "bends" in note for note in model.fit_report_["notes"])
@@ -74,6 +76,29 @@ def test_nothing_bends_by_default_elsewhere(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(training_rows, "MOST_BENT", len(X) - 1)
     assert fitted(X, y, group).encoder_.bent == ()
     assert fitted(X, y, group, options=TableOptions(knots="auto")).encoder_.bent == ("x",)
+
+
+def test_predicted_numbers_and_classes_bend_and_jump_where_their_labels_ask() -> None:
+    rng = np.random.default_rng(7)
+    X, _, group = rows(3000)
+    X["code"] = rng.integers(0, 30, len(X))
+    rule = X.x.abs() + 2.0 * X.code.between(8, 12) + X.z
+    amount = (10 * rule + 3 * rng.normal(size=len(X))).to_numpy()
+    number = fb.FairRegressor("residual_gap <= 0.2").fit(X, amount, sensitive_features=group)
+    assert "x" in number.encoder_.bent and number.encoder_.jumping == {"code": (7.5, 12.5)}
+    assert np.mean((number.predict(X) - amount) ** 2) < 1.1 * 9
+    line = fb.FairRegressor("residual_gap <= 0.2", options=STRAIGHT).fit(X, amount, sensitive_features=group)
+    assert np.mean((line.predict(X) - amount) ** 2) > 10 * 9
+    assert fb.measure("residual_gap <= 0.2", number.predict(X), amount, group) <= 0.2
+    classes = np.digitize(rule + 0.3 * rng.normal(size=len(X)), [1.0, 2.0])
+    bound = "class_demographic_parity <= 0.05"
+    three = fitted(X, classes, group, bound=bound)
+    assert "x" in three.encoder_.bent and three.encoder_.jumping["code"] == (7.5, 12.5)
+    assert (
+        three.score(X, classes) > 0.8 > 0.7 > fitted(X, classes, group, bound=bound, options=STRAIGHT).score(X, classes)
+    )
+    for model in (number, three):
+        assert sum("bends at up to 3 values" in note for note in model.fit_report_["notes"]) == 1
 
 
 def test_a_certificate_and_a_frontier_read_all_rows_by_one_encoder() -> None:

@@ -71,6 +71,16 @@ def test_it_is_not_tried_where_one_label_has_most_rows_or_the_table_is_large(mon
     assert (y.mean() > 0.2) == (above == 2.6) and len(asked) == tried
 
 
+def test_it_is_not_tried_with_more_classes(monkeypatch):
+    X, y, group = people()
+    asked = []
+    monkeypatch.setattr(classifier, "with_bends", lambda *given: asked.append(given))
+    fb.FairClassifier("class_demographic_parity <= 0.02").fit(X, y + (X.x > 2), group)
+    assert asked == []
+    fb.FairClassifier(BOUND).fit(X, y, group)
+    assert len(asked) == 1
+
+
 def test_it_is_not_tried_after_an_interruption(monkeypatch):
     X, y, group = people()
     solve, asked = full_batch.solve, []

@@ -63,7 +63,8 @@ def test_the_objective_is_that_of_scikit_learn_with_the_same_penalty(rows, decay
 def test_the_objective_of_more_classes_is_that_of_scikit_learn_too(rows):
     X, _, mass = rows
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.9])]
-    ours = fb.FairClassifier(weight_decay=0.05).fit(X, y, sample_weight=mass)
+    straight = fb.TableOptions(knots=0)
+    ours = fb.FairClassifier(weight_decay=0.05, options=straight).fit(X, y, sample_weight=mass)
     assert ours.fit_report_["algorithm"] == "full_batch_alm" and ours.fit_report_["optimality"]["weight_decay"] == 0.05
     scaled = (X - X.mean(0)) / X.std(0)
     plain = LogisticRegression(C=1 / (0.05 * mass.sum()), tol=1e-10).fit(scaled, y, sample_weight=mass)

@@ -13,8 +13,9 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
-from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
+from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, shapes
 from fairbound.tables.bending import looked_at, score_statistics
+from fairbound.tables.regressions import NUMBERS
 
 BENT = TableOptions(knots=3)
 
@@ -191,18 +192,49 @@ def test_numbers_that_do_not_bend_seldom_get_knots() -> None:
     assert bent < 6
 
 
-def test_a_choice_of_knots_needs_labels_of_two_classes() -> None:
-    X, y, group = bent_rows()
+def test_a_choice_of_knots_needs_labels() -> None:
+    X, y, _ = bent_rows()
     auto = TableOptions(knots="auto")
     with pytest.raises(DataError, match="X has 900 rows, y 899"):
         TableEncoder(auto).fit(X, y[:-1])
-    for labels in (None, X.x):
-        with pytest.raises(OptionError, match="labels of two classes"):
+    for labels in (None, np.arange(900) % 11, np.zeros(900)):
+        with pytest.raises(OptionError, match="by the labels of all rows: numbers, as floats, or 2 to 10 classes"):
             TableEncoder(auto).fit(X, labels)
-    with pytest.raises(OptionError, match="labels of two classes"):
-        fb.FairRegressor("residual_gap <= 1", options=auto).fit(X, X.x, sensitive_features=group)
+    with pytest.raises(DataError, match="labels must be finite"):
+        TableEncoder(auto).fit(X, np.where(y > 0, np.nan, X.x))
     with pytest.raises(OptionError, match="knots must be a whole number of at least 0 or 'auto'"):
         TableOptions(knots="many")
+
+
+def test_the_score_statistic_of_numbers_has_the_larger_of_two_spreads() -> None:
+    """With one variance of all rows, and White's, in full; both by hand."""
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.normal(size=(800, 3)), np.ones(800)])
+    E = np.maximum(X[:, :2] - 0.3, 0)
+    for wide in (0.0, 1.5):
+        y = X[:, 0] + rng.normal(size=800) * np.exp(wide * X[:, 0])
+        expected = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        left, beyond = y - expected, E - X @ np.linalg.lstsq(X, E, rcond=None)[0]
+        slope = beyond.T @ left
+        one = slope @ np.linalg.solve(beyond.T @ beyond * (left @ left / 796), slope)
+        each = slope @ np.linalg.solve((left[:, None] * beyond).T @ (left[:, None] * beyond), slope)
+        ((statistic, df),) = score_statistics(X, [E], y, expected, NUMBERS)
+        assert df == 2
+        assert abs(statistic - min(one, each)) < 1e-6 * one
+        assert (each < 0.5 * one) == (wide > 0)
+
+
+def test_classes_share_the_chance_of_a_needless_bend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three classes each is asked against the rest, at a third of the level."""
+    X, y, _ = bent_rows()
+    asked = []
+    plain = shapes.useful
+    monkeypatch.setattr(shapes, "useful", lambda *args: asked.append(args[1:]) or plain(*args))
+    three = np.array(["low", "mid", "high"])[y + (X.z > 1)]
+    assert "x" in TableEncoder(TableOptions(knots="auto", jumps=0)).fit(X, three).bent
+    labels = [one[0] for one in asked]
+    assert np.array_equal(np.column_stack(labels), three[:, None] == ["high", "low", "mid"])
+    assert [one[3] for one in asked] == [1 / 3] * 3
 
 
 def test_the_command_line_trains_saves_and_predicts_with_knots(tmp_path, capsys) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairbound.estimators.weight_decay import leave_one_out
-from fairbound.tables.regressions import fitted, times, total
+from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, fitted, times
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -24,8 +24,8 @@ def test_a_table_of_float32_is_fitted_as_one_of_float64(seed: int) -> None:
     losses = []
     for table in (A, A.astype(np.float32)):
         x = fitted(table, y, mass, penalty, np.zeros(A.shape[1]), settled=1e-5)
-        losses.append(total(times(A, x), y, mass))
-    exact = total(times(A, fitted(A, y, mass, penalty, x)), y, mass)
+        losses.append(TWO_CLASSES.total(times(A, x), y, mass))
+    exact = TWO_CLASSES.total(times(A, fitted(A, y, mass, penalty, x)), y, mass)
     assert abs(losses[0] - exact) < 1e-5 * n
     assert abs(losses[1] - exact) < 1e-5 * n
 
@@ -41,3 +41,16 @@ def test_a_fit_makes_no_copy_of_the_table() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.4 * A.nbytes, "a few numbers of each row"
+
+
+def test_least_squares_of_either_precision_end_where_the_normal_equations_do() -> None:
+    rng = np.random.default_rng(3)
+    A = np.column_stack([np.ones(3000), rng.normal(size=(3000, 6))])
+    y, mass, penalty = A @ rng.normal(size=7) + rng.normal(size=3000), rng.uniform(0.5, 2, 3000), np.full(7, 5.0)
+    exact = np.linalg.solve(A.T @ (mass[:, None] * A) + np.diag(penalty), A.T @ (mass * y))
+    for table, error in ((A, 1e-12), (A.astype(np.float32), 1e-5)):
+        x = fitted(table, y, mass, penalty, np.zeros(7), settled=1e-16, loss=NUMBERS)
+        assert np.abs(x - exact).max() < error
+    left = y - A @ exact
+    assert NUMBERS.dispersion(left, 7) == pytest.approx(left @ left / 2993)
+    assert NUMBERS.total(A @ exact, y, mass) == pytest.approx(mass @ (left**2 - y**2) / 2)
