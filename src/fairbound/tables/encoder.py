@@ -51,13 +51,13 @@ from fairbound.tables.features import (
     read_state,
 )
 from fairbound.tables.identifiers import is_identifier
+from fairbound.tables.layout import Layout
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import EncodeReport, TableOptions
-from fairbound.tables.ranges import Ranges
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import labels_of_two, shaped
-from fairbound.tables.sums import Block, Layout, number_array
+from fairbound.tables.sums import Block, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 
@@ -311,7 +311,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         gone = {spec.name: int(column.missing.sum()) for spec, _, column in categories}
         gone |= {name: tally.missing for name, tally in tallies.items()}
         known, gaps = set(self._inputs), [column.missing for _, _, column in categories] if all(gone.values()) else None
-        outside = Ranges(self._layout.numbers.features).outside(source, gaps)
+        outside = self._layout.ranges.outside(source, gaps)
         self.last_report = EncodeReport(
             rows=read.rows,
             features=self._layout.width,
