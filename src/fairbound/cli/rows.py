@@ -43,7 +43,7 @@ from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows
 from fairbound.rows.split import split_whole, stratified_split
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
-from fairbound.tables.options import identifier_words
+from fairbound.tables.encode_report import identifier_words
 
 TEST_SHARE = 0.25
 FEW_ROWS = 5

@@ -40,6 +40,7 @@ from sklearn.exceptions import NotFittedError
 from fairbound.base.errors import DataError
 from fairbound.base.names import shortlist, unspelled
 from fairbound.tables.columns import Column, Table, read_columns
+from fairbound.tables.encode_report import EncodeReport
 from fairbound.tables.features import (
     FORMAT,
     VERSION,
@@ -54,7 +55,7 @@ from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
-from fairbound.tables.options import EncodeReport, TableOptions
+from fairbound.tables.options import TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import labels_of_two, shaped
 from fairbound.tables.sums import Block, number_array
