@@ -479,7 +479,7 @@ MUTANTS = {
     "tables: the best group against all rows": Mutant("metrics/table.py", "worst(of(min(v, everyone), max(v, everyone)) for v in values)", "min(of(min(v, everyone), max(v, everyone)) for v in values)", "unit/metrics/test_tables.py"),
     "streams: groups in the order of their coming": Mutant("metrics/stream.py", "groups = Groups(counts.cells[:, :-2], counts.attributes, counts.labels)", "groups = Groups(counts.cells[:, :-2], counts.attributes, tuple(v[::-1] for v in counts.labels))", "unit/metrics/test_tables.py"),
     "ratios: value": Mutant("fairness/notions/groups.py", "of_other, of_group = terms[..., 0], terms[..., 1]", "of_group, of_other = terms[..., 0], terms[..., 1]", "claims/test_notions_exact.py"),
-    "losses: cut off in training only": Mutant("fairness/notions/groups.py", "np.minimum(rows.loss, self.largest)", "rows.loss", "claims/test_notions_exact.py"),
+    "losses: cut off in training only": Mutant("fairness/notions/losses.py", "np.minimum(rows.loss, self.largest)", "rows.loss", "claims/test_notions_exact.py"),
     "group loss: of other groups": Mutant("fairness/comparing.py", "* (k + 1) + np.arange(k)", "* (k + 1) + 1 + np.arange(k)", "unit/fairness/test_judging.py"),
     "group loss: under other names": Mutant("fairness/comparing.py", "compared.name(i % k) + tails[i // k]", "compared.name(i // len(tails)) + tails[i % len(tails)]", "unit/fairness/test_judging.py"),
     "judging: rows of no weight are rows": Mutant("fairness/scored.py", "np.asarray(self.weight) > 0", "np.asarray(self.weight) >= 0", "unit/fairness/test_judging.py"),
