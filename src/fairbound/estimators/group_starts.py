@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from fairbound.estimators.auc_training import Start, auc_start
-from fairbound.estimators.full_batch import solved
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.runs import solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP

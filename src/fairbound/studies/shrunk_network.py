@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import auc_start
-from fairbound.estimators.full_batch import also_on_validation, solved
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.runs import also_on_validation, solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP
