@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest
+from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest, smallest
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
@@ -238,10 +238,7 @@ def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray, alpha: f
     a, b = p[pairs.T]
     estimates = np.divide(a, b, out=np.where(a == b, 1.0, np.inf), where=b > 0)
     estimates = np.where(np.isnan(a + b), np.nan, estimates)
-    known = ~np.isnan(estimates)
-    worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
-    most = min(float(upper.min()), 1.0)  # each pair is there in both orders
-    return GapBounds(float(estimates[worst]), float(alone.min()), most, worst, estimates, lower, upper, "at least")
+    return smallest(estimates, float(alone.min()), lower, upper, both_orders=True)
 
 
 def _names(sets: Sets, names: list[str]) -> list[str]:
