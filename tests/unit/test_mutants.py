@@ -250,7 +250,7 @@ MUTANTS = {
     "wins of few rows: ties lose": Mutant("ranking/wins.py", "above + 0.5 * ~(above | above.T)", "above + 0.0 * ~(above | above.T)", "unit/ranking/test_wins.py"),
     "objective alone: all statistics": Mutant("fairness/quantities.py", "if bounds or read", "if True", "claims/test_auc_baselines.py"),
     "objective alone: none of its own": Mutant("fairness/quantities.py", "if bounds or read", "if bounds", "claims/test_auc_baselines.py"),
-    "networks: the decay of the smallest area": Mutant("studies/shrunk_network.py", "float(held.evaluate(solution.x).f)", "-float(held.evaluate(solution.x).f)", "unit/studies/test_shrunk_network.py"),
+    "networks: the decay of the smallest area": Mutant("estimators/runs.py", "float(held.evaluate(solution.x).f)", "-float(held.evaluate(solution.x).f)", "unit/studies/test_shrunk_network.py"),
     "networks: groups scaled by the product": Mutant("studies/shrunk_network.py", "more / scale", "more * scale", "unit/studies/test_shrunk_network.py"),
     "the AUC study: a constant counts against ours": Mutant("studies/auc_fairness.py", "int(point[:, 0].mean() > 0.5)", "int(point[:, 0].mean() > 0.4)", "unit/studies/test_auc_fairness.py"),
     "the AUC study: points less fair count as ours": Mutant("studies/auc_fairness.py", "if low[:, 1].mean() > difference:", "if low[:, 1].mean() < difference:", "unit/studies/test_auc_fairness.py"),

@@ -47,12 +47,15 @@ def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, *
     again = solve(BothRows(problem, held), steep, **{**options, "x0": solution.last})
     records = [{**row, "multipliers": _of_both(row["multipliers"])} for row in again.records]
 
-    def rank(found: Solution) -> tuple[bool, float, float]:
-        feasible = bool(found.feasible)
-        return not feasible, 0.0 if feasible else float(found.violation), float(held.evaluate(found.x).f)
-
     again = replace(again, records=records, message=f"{again.message} {STEERED}")
-    return joined(solution, again, stay=rank(solution) <= rank(again))
+    return joined(solution, again, stay=rank(solution, held) <= rank(again, held))
+
+
+def rank(solution: Solution, held: Any) -> tuple[bool, float, float]:
+    """The rule of `solve` as an order, the best solution first: one that meets the bounds before one that does not, then
+    the smaller violation of those that do not, then the lower objective on the rows of the problem `held`."""
+    feasible = bool(solution.feasible)
+    return not feasible, 0.0 if feasible else float(solution.violation), float(held.evaluate(solution.x).f)
 
 
 def _of_both(multipliers: Any) -> list[Any]:
