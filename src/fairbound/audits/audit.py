@@ -133,7 +133,7 @@ def assembled(
     model: Mapping[str, Any] | None = None,
     trajectory: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
-    notes: Sequence[str] = (),
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     """The audit made of what was found: its verdict, exit code, time, library versions and what the caller adds.
     bounds: those judged."""

@@ -203,7 +203,7 @@ class GroupPenalty(PenaltyOnScores):
         return _of_callable(self.penalty, scores, groups, batch.targets)
 
 
-def penalty_of(statistic: str, norm: float, penalty: Any = None) -> NormPenalty | Penalty:
+def penalty_of(statistic: str, norm: float, penalty: Any) -> NormPenalty | Penalty:
     """The user's penalty where there is one, else the NormPenalty of these options."""
     if penalty is None:
         return NormPenalty(statistic, norm)

@@ -87,7 +87,7 @@ def judge_in_time(
     shares: Shares,
     alpha: float,
     needed: bool,
-    losses: int | None = None,
+    losses: int | None,
 ) -> Finding:
     """The verdict on `bound` now; all verdicts ever given this way are right together with probability 1 - alpha.
 

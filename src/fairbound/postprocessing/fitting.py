@@ -60,7 +60,7 @@ def fit_rule(
     bounds: Sequence[Bound],
     *,
     classes: Sequence[Any] = (0, 1),
-    weight: np.ndarray | None = None,
+    weight: np.ndarray | None,
     options: RuleOptions | None = None,
 ) -> tuple[GroupRule, dict[str, Any]]:
     """The rule of lowest cost under the bounds on these rows, and a report of it as plain data

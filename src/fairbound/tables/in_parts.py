@@ -25,7 +25,7 @@ from fairbound.tables.numbers import NumberFeature, median_of, slices, together
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
 
-def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE) -> tuple[np.ndarray, EncodeReport]:
+def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> tuple[np.ndarray, EncodeReport]:
     """The float32 features (n, d) of a table in parts, and the report; an encoder that is not fitted yet learns from
     it.
 
