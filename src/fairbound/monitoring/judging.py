@@ -26,15 +26,8 @@ from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
-from fairbound.fairness.judging import (
-    Sets,
-    compared_sets,
-    contrast_facts,
-    nothing_found,
-    split_missing,
-    stated_facts,
-    unmeasured,
-)
+from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
+from fairbound.fairness.judging import Sets, compared_sets
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
