@@ -33,7 +33,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.rows.clusters import cluster_codes, words_of_clusters
-from fairbound.rows.groups import Groups, doubtful_groups, label_text
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order

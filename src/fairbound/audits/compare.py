@@ -44,7 +44,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
-from fairbound.rows.groups import Groups, doubtful_groups, label_text
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits

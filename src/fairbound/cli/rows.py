@@ -37,7 +37,8 @@ from fairbound.cli.outcome import say
 from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers
 from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
-from fairbound.rows.groups import Groups, no_groups, twin_words
+from fairbound.rows.doubtful import twin_words
+from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
 from fairbound.rows.queries import split_by_query
 from fairbound.rows.reading import take_rows

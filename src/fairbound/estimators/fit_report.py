@@ -26,7 +26,8 @@ from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
-from fairbound.rows.groups import Groups, doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose

@@ -20,7 +20,8 @@ from fairbound.fairness.objectives import objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
-from fairbound.rows.groups import Groups, twin_words
+from fairbound.rows.doubtful import twin_words
+from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last, two_needed
 from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards

@@ -15,7 +15,8 @@ from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.few_rows import bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
-from fairbound.rows.groups import MISSING, Groups, no_groups, warn_of_groups
+from fairbound.rows.doubtful import warn_of_groups
+from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16

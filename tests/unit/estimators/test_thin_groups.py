@@ -12,7 +12,8 @@ from fairbound.estimators.trained import Trained, meeting
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.rows.groups import Groups, doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # made from one column here
 
