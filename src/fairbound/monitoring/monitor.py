@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.assembling import assembled, facts_of_data
 from fairbound.audits.classes import class_metrics, class_rates_of_groups, class_rows
 from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
