@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.assembling import assembled, facts_of_data
 from fairbound.audits.decisions import SAID, check_decisions_alone
 from fairbound.audits.groups import BINS, claim_no_probability, distribution, group_rows, histograms, one_decision
 from fairbound.audits.impact import impact_tables

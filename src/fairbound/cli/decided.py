@@ -201,7 +201,7 @@ def left_out_words(
     return decided_otherwise(positive[len(known) :], positive[: len(known)], remedy)
 
 
-def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str = "") -> list[str]:
+def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str) -> list[str]:
     """A warning where the shares of positive decisions (bools) among rows without an outcome and among those judged
     differ by more than chance. remedy: how the decisions on all can be judged."""
     if not len(left_out) or not len(judged):

@@ -94,7 +94,7 @@ def measure_areas(
 class _Rows:
     """The rows, and what each of them adds to an area."""
 
-    def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any = None):
+    def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any):
         s, c = np.asarray(scores, dtype=np.float64), np.asarray(cells)
         w = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
         if s.ndim != 1 or c.shape != s.shape or w.shape != s.shape or np.isnan(s).any():

@@ -199,6 +199,15 @@ def largest(
     return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers, contrasts=contrasts)
 
 
+def smallest(ratios: np.ndarray, lower: float, lowers: np.ndarray, uppers: np.ndarray, both_orders: bool) -> GapBounds:
+    """The bounds of the smallest of m ratios, from simultaneous bounds (m,) of all and the lower bound of the smallest.
+    both_orders: whether every ratio is there the other way round too, so that one is at most 1."""
+    known = ~np.isnan(ratios)
+    worst = int(np.argmin(np.where(known, ratios, np.inf))) if known.any() else 0
+    upper = min(float(uppers.min()), 1.0 if both_orders else np.inf)
+    return GapBounds(float(ratios[worst]), lower, upper, worst, ratios, lowers, uppers, "at least")
+
+
 def joined(each: list[GapBounds]) -> GapBounds:
     """The bounds of the largest of several largest differences, whose bounds hold together.
     Of two opposite ones one is at least 0."""

@@ -28,7 +28,16 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.confidence.contrasts import ONE_CELL, ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
+from fairbound.confidence.contrasts import (
+    ONE_CELL,
+    ROOM,
+    Contrasts,
+    GapBounds,
+    fewest_rows,
+    largest,
+    pair_level,
+    smallest,
+)
 from fairbound.confidence.single import check_level, check_trials, rate_limits
 
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -182,12 +191,8 @@ def ratio_bounds(successes: Any, trials: Any, pairs: Any, alpha: float = 0.05) -
     lower = float(ends(alpha)[0].min())
     with np.errstate(divide="ignore", invalid="ignore"):
         estimates = np.where(useless, np.nan, p[a] / p[b])
-    known = ~np.isnan(estimates)
-    worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
-    upper = float(uppers.min())
-    if np.isin(a * len(x) + b, b * len(x) + a).all():
-        upper = min(upper, 1.0)
-    return GapBounds(float(estimates[worst]), lower, upper, worst, estimates, lowers, uppers, "at least")
+    both_orders = bool(np.isin(a * len(x) + b, b * len(x) + a).all())
+    return smallest(estimates, lower, lowers, uppers, both_orders)
 
 
 def _tau_within(a: np.ndarray, b: np.ndarray, v: np.ndarray, w: np.ndarray) -> np.ndarray:

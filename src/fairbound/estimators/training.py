@@ -39,7 +39,7 @@ from fairbound.estimators.trained import (
 )
 from fairbound.estimators.weight_decay import decay_of
 from fairbound.estimators.whole_network import stopped_early, trained_further
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
 from fairbound.models.mlp import is_linear
@@ -231,7 +231,7 @@ def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:
     """A note where a group has too few rows for scores of its own to meet a bound on distributions; else none."""
-    if not any(bound.free_thresholds for bound, _ in coarse_groups(problem.plan, problem.counts_of_cells())):
+    if not any(found.bound.free_thresholds for found in bounds_below_a_step(problem.plan, problem.counts_of_cells())):
         return []
     why = "as a group has too few rows for its scores to meet the bound; a stated budget is used in full."
     return [f"Only {FEW.text} were tried, {why}"]

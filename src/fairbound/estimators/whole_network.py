@@ -23,8 +23,8 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.full_batch import PART_ROWS, WithoutSearch, joined
-from fairbound.estimators.problems import problem_like
+from fairbound.estimators.problems import PART_ROWS, problem_like
+from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method

@@ -9,15 +9,8 @@ import numpy as np
 
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
-from fairbound.fairness.judging import (
-    Sets,
-    finding,
-    loss_bounds,
-    nothing_found,
-    stated_facts,
-    too_few_for_means,
-    unmeasured,
-)
+from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
+from fairbound.fairness.judging import Sets, loss_bounds, too_few_for_means
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import loss_values
 

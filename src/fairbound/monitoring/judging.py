@@ -20,21 +20,14 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest
+from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest, smallest
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
-from fairbound.fairness.judging import (
-    Sets,
-    compared_sets,
-    contrast_facts,
-    nothing_found,
-    split_missing,
-    stated_facts,
-    unmeasured,
-)
+from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
+from fairbound.fairness.judging import Sets, compared_sets
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
@@ -87,7 +80,7 @@ def judge_in_time(
     shares: Shares,
     alpha: float,
     needed: bool,
-    losses: int | None = None,
+    losses: int | None,
 ) -> Finding:
     """The verdict on `bound` now; all verdicts ever given this way are right together with probability 1 - alpha.
 
@@ -238,10 +231,7 @@ def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray, alpha: f
     a, b = p[pairs.T]
     estimates = np.divide(a, b, out=np.where(a == b, 1.0, np.inf), where=b > 0)
     estimates = np.where(np.isnan(a + b), np.nan, estimates)
-    known = ~np.isnan(estimates)
-    worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
-    most = min(float(upper.min()), 1.0)  # each pair is there in both orders
-    return GapBounds(float(estimates[worst]), float(alone.min()), most, worst, estimates, lower, upper, "at least")
+    return smallest(estimates, float(alone.min()), lower, upper, both_orders=True)
 
 
 def _names(sets: Sets, names: list[str]) -> list[str]:

@@ -14,7 +14,8 @@ from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
+from fairbound.fairness.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.judging import without_rows
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
