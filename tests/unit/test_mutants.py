@@ -513,7 +513,9 @@ MUTANTS = {
     "language: the name of a form is an option": Mutant("fairness/language.py", "if not isinstance(named, Key) or not equals:", "if named is None or isinstance(named, Key) != bool(equals):", "unit/fairness/test_notions.py"),
     "names: in the order of the codes": Mutant("fairness/comparing.py", "for a in sorted(parts)", "for a in parts", "unit/fairness/test_group_names.py"),
     # fairness: verdicts
-    "judging: overall by equal weights": Mutant("fairness/judging.py", "share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)", "share = np.full(totals.shape, 1 / k)", "claims/test_notions_exact.py"),
+    "everyone: shares known for certain": Mutant("fairness/everyone.py", "return index, coefficient, moved**2 *", "return index, coefficient, 0 * moved**2 *", "unit/fairness/test_everyone.py"),
+    "everyone: shares known for certain at all looks": Mutant("monitoring/everyone.py", "np.maximum(lower - moved, -most), np.minimum(upper + moved, most)", "lower, upper", "unit/fairness/test_everyone.py"),
+    "judging: overall by equal weights": Mutant("fairness/everyone.py", "share = of.totals / np.maximum(of.totals.sum(1, keepdims=True), 1e-300)", "share = np.full(of.totals.shape, 1 / k)", "claims/test_notions_exact.py"),
     "judging: rows of no group": Mutant("fairness/values.py", "trial = among & (group >= 0)", "trial = among & (group >= -1)", "claims/test_notions_exact.py"),
     "judging: weights not squared": Mutant("fairness/values.py", "(w * hit, w, square * hit, square)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),
     "judging: the ratio turned over": Mutant("fairness/judging.py", "sets.index[:, ::-1], alpha)", "sets.index, alpha)", "unit/fairness/test_judging.py"),

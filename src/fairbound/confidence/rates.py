@@ -6,7 +6,8 @@ of each contrast hold for all at once, by Bonferroni; those of the largest contr
 
 The bounds of differences recover variances (MOVER) from Clopper-Pearson limits of the single rates:
 ``sum_k c_k p_k + sqrt(sum_k (c_k w_k)^2) + max_k |c_k| h_k`` with w_k the distance from the estimate to its limit on
-the side that matters and h_k = 1 / (2 n_k) half a row. Asymptotic, but by exact enumeration not below nominal where
+the side that matters and h_k = 1 / (2 n_k) half a row; where the c_k are measured shares, their variance is added under
+the root, times the squared normal quantile (`Contrasts.between`). Asymptotic, but by exact enumeration not below nominal where
 docs/intervals.md says so; without its last term it falls short. One rate alone has its Clopper-Pearson limits
 (`share_bounds`).
 
@@ -26,6 +27,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from fairbound.base.errors import DataError
 from fairbound.confidence.contrasts import ONE_CELL, ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
@@ -117,9 +119,11 @@ def _upper(x: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: float, tra
         middle = _image(p, transform)
         up, down = _half_rows(p, n, middle, transform)
         width = np.where(above, (high - middle)[..., index], (middle - low)[..., index])
-        spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1))
+        shares = special.ndtri(level) ** 2 * contrasts.moved_by_shares(n)
+        spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1) + shares)
         half = np.where(c != 0, np.abs(c) * np.where(above, up[..., index], down[..., index]), 0.0).max(-1)
         bound = contrasts.of(middle) + spread + half
+        most = most + np.sqrt(shares)
         return np.where(np.isnan(bound), most, np.minimum(bound, most))
 
 

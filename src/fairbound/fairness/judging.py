@@ -21,6 +21,7 @@ from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_n
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
+from fairbound.fairness.everyone import without_overall
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, quotient, share_of, share_values
@@ -33,13 +34,20 @@ MOST_CONTRASTS = 400
 class Sets:
     """The comparisons of all sets of attributes side by side: U cells, m contrasts.
 
-    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set.
+    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set. between:
+    (m,) as of `Contrasts`, where groups are compared with all rows.
     """
 
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
     found: list[ValueContrasts]
+    between: np.ndarray | None = None
+
+    @property
+    def contrasts(self) -> Contrasts:
+        """What is compared."""
+        return Contrasts(self.index, self.coefficient, self.between)
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
@@ -56,7 +64,7 @@ class Sets:
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     """What a bound compares on the rows, and the groups, or values of them, that no row measures.
     Raises: EmptyGroupError."""
-    values, found, index, coefficient, missing = [], [], [], [], []
+    values, found, index, coefficient, between, missing = [], [], [], [], [], []
     offset = 0
     for compared, dropped in bound.compared(rows.occurring, "drop" if bound.leaves_out else "partly"):
         missing += dropped
@@ -65,8 +73,10 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         made = bound.value_contrasts(compared)
         if not len(made.index):
             continue
-        overall = bound.against == "overall" and bound.compares != "values"
-        at, c = _without_overall(made, of.totals, k) if overall else (made.index, made.coefficient)
+        at, c = made.index, made.coefficient
+        if bound.against == "overall" and bound.compares != "values":
+            at, c, moved = without_overall(made, of, k)
+            between.append(moved)
         at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
         found.append(made)
@@ -75,23 +85,9 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         offset += r * k
     width = max(i.shape[1] for i in index)
     pad = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731
-    sets = Sets(values, np.concatenate([pad(i) for i in index]), np.concatenate([pad(c) for c in coefficient]), found)
+    at, c = (np.concatenate([pad(a) for a in parts]) for parts in (index, coefficient))
+    sets = Sets(values, at, c, found, np.concatenate(between) if between else None)
     return sets, without_rows(bound, rows, missing)
-
-
-def _without_overall(made: ValueContrasts, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
-    index, coefficient = made.index, made.coefficient
-    share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)
-    is_overall = index % (k + 1) == k
-    at, c = [index], [np.where(is_overall, 0.0, coefficient)]
-    for t in range(index.shape[1]):
-        value = index[:, t] // (k + 1)
-        each = value[:, None] * (k + 1) + np.arange(k)
-        weight = np.where(is_overall[:, [t]], coefficient[:, [t]] * share[value], 0.0)
-        at.append(each)
-        c.append(weight)
-    return np.where(np.concatenate(c, 1) != 0, np.concatenate(at, 1), 0), np.concatenate(c, 1)
 
 
 def without_rows(bound: Any, rows: Scored, dropped: Iterable[str]) -> list[str]:
@@ -154,8 +150,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error)) | left_out_facts(bound, rows.occurring)
     if rows.clusters is not None:
-        contrasts = Contrasts(sets.index, sets.coefficient)
-        heeding = with_shared_clusters(bound, [v for _, v in sets.values], contrasts)
+        heeding = with_shared_clusters(bound, [v for _, v in sets.values], sets.contrasts)
         sets = replace(sets, values=[(c, v) for (c, _), v in zip(sets.values, heeding, strict=True)])
     names = sets.cell_names(bound.tails)
     found, method, needed = _bounds(bound, sets, rows, alpha)
@@ -176,8 +171,7 @@ def _order(bounds: GapBounds) -> np.ndarray:
 
 def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBounds, str, Callable[[], int | None]]:
     """Bounds of the value, the name of the method, and a function that gives the number of rows that would decide."""
-    contrasts = Contrasts(sets.index, sets.coefficient)
-    trials = sets.joined("trials")
+    contrasts, trials = sets.contrasts, sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
         return loss_bounds(bound, sets, contrasts, shares, alpha)
@@ -195,6 +189,8 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
         found = replace(found, estimates=estimates, worst=worst, value=float(estimates[worst]))
         return found, method.format("ratios"), needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
+    if sets.between is not None:
+        found = found.within(2.0 if bound.summed else 1.0)
     return found, method.format("differences"), needed
 
 
