@@ -3,8 +3,8 @@
 At the shares measured so far a comparison of group g with all rows is (1 - s_g) times the difference d of g and the
 other rows. The sets of `confidence.sequences` bound it at these shares whatever they are. Other rows have other shares;
 that g's share s_g lies within w of the measured one has limits of its own, as the rows of g among all rows are a stream
-of successes. So the comparison lies within w |d| of its limits at the measured shares, and |d| is bounded by these. Of
-sums of several values |d| counts as 1. The limits of the shares take SHARES of the error.
+of successes. So the comparison lies within w |d| of its limits at the measured shares, for sums of several values
+within the sum of these. The limits of w and of |d| take half of SHARES of the error each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairbound.confidence.sequences import CountsInTime, anytime_bounds
 from fairbound.fairness.judging import Sets
 
 SHARES = 0.1
-"""The share of the error probability that the shares of the groups take."""
+"""The part of the error probability that is kept for the shares of the groups."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,21 @@ class Everyone:
         """Lower and upper bounds (..., m), as `anytime_bounds` has them, of the population's comparisons."""
         error = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(contrasts),))
         lower, upper = anytime_bounds(counts, contrasts, (1 - SHARES) * error)
-        parts = np.bincount(self.contrast, minlength=len(contrasts))
-        together = np.maximum((contrasts.coefficient != 0).sum(-1), parts)
+        each = SHARES / 2 * error / np.maximum((contrasts.coefficient != 0).sum(-1), 1)
+        each = each[self.contrast]
         shares = CountsInTime(
             counts.trials,
             self._together(counts.trials),
             [None if b is None else (b[1], self._together(b[1])) for b in counts.before],
         )
-        each = Contrasts(self.cell[:, None], np.ones((len(self.cell), 1)))
-        low, high = anytime_bounds(shares, each, (SHARES * error / together)[self.contrast])
+        low, high = anytime_bounds(shares, Contrasts(self.cell[:, None], np.ones((len(self.cell), 1))), each)
         n = shares.trials[..., self.cell]
         share = np.divide(shares.successes[..., self.cell], n, out=np.ones(n.shape), where=n > 0)
-        farthest = np.maximum(np.abs(lower), np.abs(upper))[..., self.contrast]
-        apart = np.divide(farthest, 1 - share, out=np.ones(n.shape), where=share < 1)
-        apart = np.where((parts == 1)[self.contrast], np.minimum(apart / self.times, 1.0), 1.0)
+        index, c = contrasts.index[self.contrast], contrasts.coefficient[self.contrast]
+        alone = np.where(self.block[index] == self.block[self.cell][:, None], c, 0.0)
+        farthest = np.maximum(*np.abs(anytime_bounds(counts, Contrasts(index, alone), each)))
+        others = self.times * (1 - share)
+        apart = np.minimum(np.divide(farthest, others, out=np.ones(n.shape), where=others > 0), 1.0)
         moved = self.times * apart * np.maximum(high - share, share - low) @ np.eye(len(contrasts))[self.contrast]
         most = np.bincount(self.contrast, weights=self.times, minlength=len(contrasts))
         return np.maximum(lower - moved, -most), np.minimum(upper + moved, most)
