@@ -515,6 +515,8 @@ MUTANTS = {
     # fairness: verdicts
     "everyone: shares known for certain": Mutant("fairness/everyone.py", "return index, coefficient, moved**2 *", "return index, coefficient, 0 * moved**2 *", "unit/fairness/test_everyone.py"),
     "everyone: shares known for certain at all looks": Mutant("monitoring/everyone.py", "np.maximum(lower - moved, -most), np.minimum(upper + moved, most)", "lower, upper", "unit/fairness/test_everyone.py"),
+    "rows needed: the odds of the least likely comparison": Mutant("confidence/contrasts.py", "fails.min() if breaks else fails.sum()", "fails.min() if breaks else fails.max()", "unit/confidence/test_rows_needed.py"),
+    "rows needed: errors of half the size": Mutant("confidence/contrasts.py", "(upper(side, n, 1) - value) / -special", "(upper(side, n, 1) - value) / -2 / special", "unit/confidence/test_rows_needed.py"),
     "judging: overall by equal weights": Mutant("fairness/everyone.py", "share = of.totals / np.maximum(of.totals.sum(1, keepdims=True), 1e-300)", "share = np.full(of.totals.shape, 1 / k)", "claims/test_notions_exact.py"),
     "judging: rows of no group": Mutant("fairness/values.py", "trial = among & (group >= 0)", "trial = among & (group >= -1)", "claims/test_notions_exact.py"),
     "judging: weights not squared": Mutant("fairness/values.py", "(w * hit, w, square * hit, square)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),

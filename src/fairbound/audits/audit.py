@@ -23,6 +23,7 @@ from fairbound.audits.classes import class_facts
 from fairbound.audits.decisions import SAID, check_decisions_alone, decisions_alone
 from fairbound.audits.groups import claim_no_probability, group_facts
 from fairbound.audits.numbers import number_facts
+from fairbound.audits.power import check_power, words_of_power
 from fairbound.audits.rankings import ranking_facts
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
@@ -53,6 +54,7 @@ def audit(
     positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
+    power: float = 0.5,
     sample_weight: Any = None,
     clusters: Any = None,
     qid: Any = None,
@@ -81,6 +83,8 @@ def audit(
     classes: the k labels, in the order of the scores' columns, or k where they are 0 to k - 1; of two the
         negative one first. For y in {0, 1} what 0 and 1 mean.
     confidence: in (0.5, 1), of all stated bounds together.
+    power: in [0.5, 1), with what probability the `rows_needed` of a bound are to decide on it, if what was measured is
+        the truth; of bounds on rates, means of losses and areas.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
     clusters: (n,) which rows belong together, such as the person that each is of: limits then take persons, not rows,
         for independent (docs/intervals.md). A row whose cluster is missing is by itself.
@@ -94,6 +98,7 @@ def audit(
     """
     check_confidence(confidence)
     bounds = constraints(constraint)
+    check_power(power, bounds)
     check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     classes = None if classes is None else class_tuple(classes)
@@ -112,7 +117,7 @@ def audit(
     together = None if clusters is None else _together(clusters, y, bounds, qid)
     given = Given(
         scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {}, together
-    )._replace(outcomes=outcomes)
+    )._replace(outcomes=outcomes, power=power)
     if qid is not None:
         facts = _ranking_facts(given, qid, bounds, alpha, data)
     elif any("predictions" in b.needs for b in bounds):
@@ -121,7 +126,7 @@ def audit(
         facts = _class_facts(given, bounds, alpha, data)
     else:
         facts = _group_facts(given, bounds, alpha, data)
-    notes = [*notes, *words_of_clusters(together)]
+    notes = [*notes, *words_of_clusters(together), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
 
@@ -215,6 +220,7 @@ class Given(NamedTuple):
     compare: Mapping[str, Any]
     clusters: np.ndarray | None
     outcomes: bool = True
+    power: float = 0.5
 
 
 def _ranking_facts(
@@ -260,7 +266,14 @@ def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) 
     weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
     rows, *others = (
-        replace(read(one), weight=weight, confidence=given.confidence, groups=groups, clusters=given.clusters)
+        replace(
+            read(one),
+            weight=weight,
+            confidence=given.confidence,
+            groups=groups,
+            clusters=given.clusters,
+            power=given.power,
+        )
         for one in (given.scores, *given.compare.values())
     )
     return rows, dict(zip(given.compare, others, strict=True))
@@ -299,7 +312,9 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
 
     def scored(logits: np.ndarray) -> Scored:
         decided = (logits > 0).astype(np.int64)
-        return Scored(target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters)
+        return Scored(
+            target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters, power=given.power
+        )
 
     found = group_facts(
         scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha, given.outcomes

@@ -266,6 +266,37 @@ def fewest_rows(
     estimates: np.ndarray,
     bound: float,
     upper: Callable[[Contrasts, int, int], np.ndarray],
+    alpha: float = 0.05,
+    power: float = 0.5,
+) -> int | None:
+    """Fewest rows n that decide "the largest contrast <= bound" with probability `power`, if the estimates are the
+    truth; with 0.5 those that decide if they are measured again. None beyond 10^12 rows.
+
+    upper: as in `_fewest_if_measured_again`, for bounds of one contrast wrong with probability alpha. The distance of
+    such a bound from its estimate over the normal quantile of alpha is about the standard error, and at least that
+    where bounds are conservative. All contrasts must be found within the bound, so that the chances of those that are
+    not add up to 1 - power at most; or one must be found above it.
+    """
+    least = _fewest_if_measured_again(contrasts, estimates, bound, upper)
+    if least is None or power <= 0.5:
+        return least
+    breaks = bool(estimates.max() > bound)
+    side, value, limit = (-contrasts, -estimates, -bound) if breaks else (contrasts, estimates, bound)
+
+    def likely(n: int) -> bool:
+        error = (upper(side, n, 1) - value) / -special.ndtri(alpha)
+        reached = upper(side, n, len(contrasts) if breaks else 1)
+        fails = special.ndtr((reached - limit) / np.maximum(error, 1e-300))
+        return bool((fails.min() if breaks else fails.sum()) <= 1 - power)
+
+    return _first(likely, least - 1, MOST_ROWS)
+
+
+def _fewest_if_measured_again(
+    contrasts: Contrasts,
+    estimates: np.ndarray,
+    bound: float,
+    upper: Callable[[Contrasts, int, int], np.ndarray],
 ) -> int | None:
     """Fewest rows n that decide "the largest contrast <= bound", found by bisection; None beyond 10^12 rows.
 

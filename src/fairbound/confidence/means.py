@@ -130,6 +130,7 @@ def mean_rows_needed(
     *,
     low: float | None = None,
     high: float | None = None,
+    power: float = 0.5,
 ) -> int | None:
     """``rate_rows_needed`` for means that stay as observed, with the observed variances of one row (K,).
 
@@ -153,7 +154,7 @@ def mean_rows_needed(
         shares = np.sqrt(2 * log * which.moved_by_shares(n * s))
         return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1) + shares
 
-    return fewest_rows(contrasts, contrasts.of(m), bound, upper)
+    return fewest_rows(contrasts, contrasts.of(m), bound, upper, alpha, power)
 
 
 def _samples(

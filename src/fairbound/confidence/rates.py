@@ -215,8 +215,10 @@ def rate_rows_needed(
     bound: float,
     alpha: float = 0.05,
     transform: Transform | None = None,
+    power: float = 0.5,
 ) -> int | None:
     """Fewest held-out rows that would decide ``gap <= bound`` if the rates stayed as observed; None if none would.
+    power: as of `contrasts.fewest_rows`.
 
     rates: (K,) in [0, 1]. shares: (K,) each cell's share of all held-out rows (for a true positive rate: the share of
     rows that are in the group and positive). The gap is decided once its upper bound is at most ``bound``, or its lower
@@ -237,7 +239,7 @@ def rate_rows_needed(
             return _upper(p * (n * s), n * s, which, level, transform)
         return _below(p * (n * s), n * s, which, level, pairs, transform)
 
-    return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper)
+    return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper, alpha, power)
 
 
 def share_bounds(successes: float, trials: float, alpha: float) -> GapBounds:
@@ -248,14 +250,14 @@ def share_bounds(successes: float, trials: float, alpha: float) -> GapBounds:
     return GapBounds(value, lower, upper, 0, np.array([value]), np.array([lower]), np.array([upper]))
 
 
-def share_rows_needed(rate: float, share: float, bound: float, alpha: float) -> int | None:
+def share_rows_needed(rate: float, share: float, bound: float, alpha: float, power: float = 0.5) -> int | None:
     """`rate_rows_needed` of one rate with its bounds of `share_bounds`."""
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         low, high = rate_limits(np.array([rate * n * share]), np.array([n * share]), alpha)
         return high if which.coefficient[0, 0] > 0 else -low
 
-    return fewest_rows(ONE_CELL, np.array([rate]), bound, upper)
+    return fewest_rows(ONE_CELL, np.array([rate]), bound, upper, alpha, power)
 
 
 def check_cells(values: Any, shares: Any, name: str) -> tuple[np.ndarray, np.ndarray]:

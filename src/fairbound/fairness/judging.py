@@ -174,12 +174,12 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     contrasts, trials = sets.contrasts, sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
-        return loss_bounds(bound, sets, contrasts, shares, alpha)
+        return loss_bounds(bound, sets, contrasts, shares, alpha, rows.power)
     successes = sets.joined("successes")
     share = quotient(successes, trials)
     ratios = bound.compares == "ratios"
     needed = lambda: rate_rows_needed(  # noqa: E731
-        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
+        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, one.transform, rows.power
     )
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts (lower bound) and stated bounds"
     if ratios:
@@ -206,14 +206,15 @@ def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
 
 
 def loss_bounds(
-    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float
+    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float, power: float
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
     mean, variance = sets.joined("means"), sets.joined("variances")
     least, largest = sets.values[0][1].least, sets.values[0][1].largest
     if largest is None:
         method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
-        return found, method, lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha)
+        needed = lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha, power=power)  # noqa: E731
+        return found, method, needed
     cells, offset = [], 0
     for _, of in sets.values:
         assert of.cells is not None
@@ -227,7 +228,7 @@ def loss_bounds(
     sure = "guaranteed" if weights is None else "guaranteed if no row can weigh more than the heaviest here"
     method = f"betting bounds of mean losses {between} ({sure}), Bonferroni over groups (lower bound) and stated bounds"
     needed = lambda: mean_rows_needed(  # noqa: E731
-        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest
+        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest, power=power
     )
     return found, method, needed
 
@@ -264,7 +265,7 @@ def judge_shares(
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),
-        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha),
+        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha, power=rows.power),
     )  # fmt: skip
 
 
@@ -370,7 +371,7 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     method = "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
     return finding(
         bound, rows, found, lambda _: name, groups, method_of_rows(method, rows),
-        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha),
+        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha, rows.power),
     ) | {"worst": None}  # fmt: skip
 
 
