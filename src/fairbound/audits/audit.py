@@ -44,6 +44,9 @@ FEW_ROWS = 10
 """Rows of a group whose value decides a bound; fewer give a warning."""
 
 
+NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
+
+
 def audit(
     scores: Any,
     y: Any,
@@ -83,8 +86,7 @@ def audit(
     classes: the k labels, in the order of the scores' columns, or k where they are 0 to k - 1; of two the
         negative one first. For y in {0, 1} what 0 and 1 mean.
     confidence: in (0.5, 1), of all stated bounds together.
-    power: in [0.5, 1), with what probability the `rows_needed` of a bound are to decide on it, if what was measured is
-        the truth; of bounds on rates, means of losses and areas.
+    power: in [0.5, 1), with what probability `rows_needed` rows decide, if what was measured is the truth.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
     clusters: (n,) which rows belong together, such as the person that each is of: limits then take persons, not rows,
         for independent (docs/intervals.md). A row whose cluster is missing is by itself.
@@ -106,18 +108,15 @@ def audit(
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     alpha = (1 - confidence) / max(len(bounds), 1)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
-        raise OptionError(
-            "positive= names the label of positive decisions, of which this audit knows none; leave it out."
-        )
+        raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
     if not (outcomes := y is not None):
         check_decisions_alone(bounds, qid)
         scores, y, classes, data = decisions_alone(scores, threshold, classes, positive, data)
         positive, notes = None, [*notes, SAID]
     together = None if clusters is None else _together(clusters, y, bounds, qid)
-    given = Given(
-        scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {}, together
-    )._replace(outcomes=outcomes, power=power)
+    of_rows = (scores, y, sensitive_features, classes, positive, threshold)
+    given = Given(*of_rows, confidence, sample_weight, compare or {}, together, outcomes, power)
     if qid is not None:
         facts = _ranking_facts(given, qid, bounds, alpha, data)
     elif any("predictions" in b.needs for b in bounds):
