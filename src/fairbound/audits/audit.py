@@ -23,6 +23,7 @@ from fairbound.audits.classes import class_facts
 from fairbound.audits.decisions import SAID, check_decisions_alone, decisions_alone
 from fairbound.audits.groups import claim_no_probability, group_facts
 from fairbound.audits.numbers import number_facts
+from fairbound.audits.power import check_power, words_of_power
 from fairbound.audits.rankings import ranking_facts
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
@@ -37,6 +38,8 @@ from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
 from fairbound.rows.scores import as_logits, refuse_decisions, tell_probabilities, usual_threshold
 
+NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
+
 
 def audit(
     scores: Any,
@@ -48,6 +51,7 @@ def audit(
     positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
+    power: float = 0.5,
     sample_weight: Any = None,
     clusters: Any = None,
     qid: Any = None,
@@ -76,6 +80,7 @@ def audit(
     classes: the k labels, in the order of the scores' columns, or k where they are 0 to k - 1; of two the
         negative one first. For y in {0, 1} what 0 and 1 mean.
     confidence: in (0.5, 1), of all stated bounds together.
+    power: in [0.5, 1), with what probability `rows_needed` rows decide, if what was measured is the truth.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
     clusters: (n,) which rows belong together, such as the person that each is of: limits then take persons, not rows,
         for independent (docs/intervals.md). A row whose cluster is missing is by itself.
@@ -89,6 +94,7 @@ def audit(
     """
     check_confidence(confidence)
     bounds = constraints(constraint)
+    check_power(power, bounds)
     check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     classes = None if classes is None else class_tuple(classes)
@@ -96,9 +102,7 @@ def audit(
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     alpha = (1 - confidence) / max(len(bounds), 1)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
-        raise OptionError(
-            "positive= names the label of positive decisions, of which this audit knows none; leave it out."
-        )
+        raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
     if not (outcomes := y is not None):
         check_decisions_alone(bounds, qid)
@@ -106,17 +110,10 @@ def audit(
         positive, notes = None, [*notes, SAID]
     given = Given(
         scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {},
-        _together(clusters, y, bounds, qid), outcomes,
+        _together(clusters, y, bounds, qid), outcomes, power,
     )  # fmt: skip
-    if qid is not None:
-        facts = _ranking_facts(given, qid, bounds, alpha, data)
-    elif any("predictions" in b.needs for b in bounds):
-        facts = _number_facts(given, bounds, alpha, data)
-    elif outcomes and positive is None and _of_classes(scores, y, classes, sensitive_features, bounds):
-        facts = _class_facts(given, bounds, alpha, data)
-    else:
-        facts = _group_facts(given, bounds, alpha, data)
-    notes = [*notes, *words_of_clusters(given.clusters)]
+    facts = _facts_of(given, qid, bounds, alpha, data)
+    notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
 
@@ -147,6 +144,19 @@ class Given(NamedTuple):
     compare: Mapping[str, Any]
     clusters: np.ndarray | None
     outcomes: bool
+    power: float
+
+
+def _facts_of(given: Given, qid: Any, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> Any:
+    """The findings of rankings, of predicted numbers, of more than two classes, or of decisions between two."""
+    if qid is not None:
+        return _ranking_facts(given, qid, bounds, alpha, data)
+    if any("predictions" in b.needs for b in bounds):
+        return _number_facts(given, bounds, alpha, data)
+    classes = given.outcomes and given.positive is None
+    if classes and _of_classes(given.scores, given.y, given.classes, given.sensitive_features, bounds):
+        return _class_facts(given, bounds, alpha, data)
+    return _group_facts(given, bounds, alpha, data)
 
 
 def _ranking_facts(
@@ -192,7 +202,14 @@ def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) 
     weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
     rows, *others = (
-        replace(read(one), weight=weight, confidence=given.confidence, groups=groups, clusters=given.clusters)
+        replace(
+            read(one),
+            weight=weight,
+            confidence=given.confidence,
+            groups=groups,
+            clusters=given.clusters,
+            power=given.power,
+        )
         for one in (given.scores, *given.compare.values())
     )
     return rows, dict(zip(given.compare, others, strict=True))
@@ -231,7 +248,9 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
 
     def scored(logits: np.ndarray) -> Scored:
         decided = (logits > 0).astype(np.int64)
-        return Scored(target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters)
+        return Scored(
+            target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters, power=given.power
+        )
 
     found = group_facts(
         scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha, given.outcomes

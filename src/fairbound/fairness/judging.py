@@ -20,6 +20,7 @@ from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_n
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
+from fairbound.fairness.everyone import without_overall
 from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
@@ -31,13 +32,20 @@ from fairbound.rows.groups import said_labels
 class Sets:
     """The comparisons of all sets of attributes side by side: U cells, m contrasts.
 
-    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set.
+    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set. between:
+    (m,) as of `Contrasts`, where groups are compared with all rows.
     """
 
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
     found: list[ValueContrasts]
+    between: np.ndarray | None = None
+
+    @property
+    def contrasts(self) -> Contrasts:
+        """What is compared."""
+        return Contrasts(self.index, self.coefficient, self.between)
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
@@ -54,7 +62,7 @@ class Sets:
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     """What a bound compares on the rows, and the groups, or values of them, that no row measures.
     Raises: EmptyGroupError."""
-    values, found, index, coefficient, missing = [], [], [], [], []
+    values, found, index, coefficient, between, missing = [], [], [], [], [], []
     offset = 0
     for compared, dropped in bound.compared(rows.occurring, "drop" if bound.leaves_out else "partly"):
         missing += dropped
@@ -63,8 +71,10 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         made = bound.value_contrasts(compared)
         if not len(made.index):
             continue
-        overall = bound.against == "overall" and bound.compares != "values"
-        at, c = _without_overall(made, of.totals, k) if overall else (made.index, made.coefficient)
+        at, c = made.index, made.coefficient
+        if bound.against == "overall" and bound.compares != "values":
+            at, c, moved = without_overall(made, of, k)
+            between.append(moved)
         at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
         found.append(made)
@@ -73,23 +83,9 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         offset += r * k
     width = max(i.shape[1] for i in index)
     pad = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731
-    sets = Sets(values, np.concatenate([pad(i) for i in index]), np.concatenate([pad(c) for c in coefficient]), found)
+    at, c = (np.concatenate([pad(a) for a in parts]) for parts in (index, coefficient))
+    sets = Sets(values, at, c, found, np.concatenate(between) if between else None)
     return sets, without_rows(bound, rows, missing)
-
-
-def _without_overall(made: ValueContrasts, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
-    index, coefficient = made.index, made.coefficient
-    share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)
-    is_overall = index % (k + 1) == k
-    at, c = [index], [np.where(is_overall, 0.0, coefficient)]
-    for t in range(index.shape[1]):
-        value = index[:, t] // (k + 1)
-        each = value[:, None] * (k + 1) + np.arange(k)
-        weight = np.where(is_overall[:, [t]], coefficient[:, [t]] * share[value], 0.0)
-        at.append(each)
-        c.append(weight)
-    return np.where(np.concatenate(c, 1) != 0, np.concatenate(at, 1), 0), np.concatenate(c, 1)
 
 
 def without_rows(bound: Any, rows: Scored, dropped: Iterable[str]) -> list[str]:
@@ -152,8 +148,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error)) | left_out_facts(bound, rows.occurring)
     if rows.clusters is not None:
-        contrasts = Contrasts(sets.index, sets.coefficient)
-        heeding = with_shared_clusters(bound, [v for _, v in sets.values], contrasts)
+        heeding = with_shared_clusters(bound, [v for _, v in sets.values], sets.contrasts)
         sets = replace(sets, values=[(c, v) for (c, _), v in zip(sets.values, heeding, strict=True)])
     names = sets.cell_names(bound.tails)
     found, method, needed = _bounds(bound, sets, rows, alpha)
@@ -168,16 +163,15 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
 
 def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBounds, str, Callable[[], int | None]]:
     """Bounds of the value, the name of the method, and a function that gives the number of rows that would decide."""
-    contrasts = Contrasts(sets.index, sets.coefficient)
-    trials = sets.joined("trials")
+    contrasts, trials = sets.contrasts, sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
-        return loss_bounds(bound, sets, contrasts, shares, alpha)
+        return loss_bounds(bound, sets, contrasts, shares, alpha, rows.power)
     successes = sets.joined("successes")
     share = quotient(successes, trials)
     ratios = bound.compares == "ratios"
     needed = lambda: rate_rows_needed(  # noqa: E731
-        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
+        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, one.transform, rows.power
     )
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts (lower bound) and stated bounds"
     if ratios:
@@ -187,6 +181,8 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
         found = replace(found, estimates=estimates, worst=worst, value=float(estimates[worst]))
         return found, method.format("ratios"), needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
+    if sets.between is not None:
+        found = found.within(2.0 if bound.summed else 1.0)
     return found, method.format("differences"), needed
 
 
@@ -202,14 +198,15 @@ def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
 
 
 def loss_bounds(
-    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float
+    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float, power: float
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
     mean, variance = sets.joined("means"), sets.joined("variances")
     least, largest = sets.values[0][1].least, sets.values[0][1].largest
     if largest is None:
         method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
-        return found, method, lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha)
+        needed = lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha, power=power)  # noqa: E731
+        return found, method, needed
     cells, offset = [], 0
     for _, of in sets.values:
         assert of.cells is not None
@@ -223,7 +220,7 @@ def loss_bounds(
     sure = "guaranteed" if weights is None else "guaranteed if no row can weigh more than the heaviest here"
     method = f"betting bounds of mean losses {between} ({sure}), Bonferroni over groups (lower bound) and stated bounds"
     needed = lambda: mean_rows_needed(  # noqa: E731
-        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest
+        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest, power=power
     )
     return found, method, needed
 
@@ -260,7 +257,7 @@ def judge_shares(
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),
-        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha),
+        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha, power=rows.power),
     )  # fmt: skip
 
 
@@ -275,5 +272,5 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     method = "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
     return finding(
         bound, rows, found, lambda _: name, groups, method_of_rows(method, rows),
-        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha),
+        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha, rows.power),
     ) | {"worst": None}  # fmt: skip

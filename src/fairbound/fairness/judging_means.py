@@ -46,6 +46,6 @@ def judge_means(
     if rows.clusters is not None:
         (of,) = with_shared_clusters(bound, [of], sums)
     sets = Sets([(None, of)], sums.index, sums.coefficient, [])  # type: ignore[list-item]  # sums name themselves
-    found, method, needed = loss_bounds(bound, sets, sums, of.trials.ravel() / max(rows.total, 1), alpha)
+    found, method, needed = loss_bounds(bound, sets, sums, of.trials.ravel() / max(rows.total, 1), alpha, rows.power)
     why_not = too_few_for_means(sets, names)
     return finding(bound, rows, found, name, groups, method_of_rows(method, rows), needed, why=why_not)

@@ -60,7 +60,9 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
     found = joined([area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts])
 
     def needed() -> int | None:
-        each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha) for a, c in parts]
+        each = [
+            area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha, rows.power) for a, c in parts
+        ]
         return None if any(n is None for n in each) else max(n for n in each if n is not None)
 
     method = method_of_rows(METHOD, rows)
