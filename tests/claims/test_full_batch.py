@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 import fairbound as fb
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.data.generator import GaussianParity
-from fairbound.estimators import full_batch, training
+from fairbound.estimators import full_batch, problems, training
 from fairbound.estimators.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.model import MLP
@@ -217,12 +217,12 @@ def test_a_run_that_begins_at_a_solution_knows_its_price(seed):
 def test_a_large_table_begins_with_a_part_of_its_rows(monkeypatch):
     X, y, group = one_hot(6000, 4)
     whole = fb.FairClassifier("demographic_parity <= 0.03").fit(X, y, group)
-    monkeypatch.setattr(full_batch, "PART_ROWS", 1500)
+    monkeypatch.setattr(problems, "PART_ROWS", 1500)
     parted = fb.FairClassifier("demographic_parity <= 0.03").fit(X, y, group)
     assert gap(parted.predict(X), group) <= 0.03 + 1e-12
     assert (parted.predict(X) == y).mean() > (whole.predict(X) == y).mean() - 0.01
     strata = np.array([[0]] * 5999 + [[1]])
-    assert 5999 in full_batch.part_of(6000, strata, seed=0)
+    assert 5999 in problems.part_of(6000, strata, seed=0)
 
 
 def test_sharper_surrogates_are_nearer_to_the_metric_and_share_the_rows():

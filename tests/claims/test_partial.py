@@ -10,7 +10,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.confidence.bands import band_widths
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.percentiles.steps import STEPS
 from fairbound.fairness.problem import FairProblem
@@ -478,8 +478,8 @@ def test_a_bound_that_few_rows_cannot_meet_is_said_and_ends_soon():
     assert any("10 steps" in note for note in model.fit_report_["notes"])
     stated = ["partial_demographic_parity[0:0.5] <= 0.3", "demographic_parity <= 0.3", text]
     problem = FairProblem(MLP(2), X, y, group, stated)
-    found = [said for _, said in coarse_groups(problem.plan, problem.counts_of_cells())]
+    found = [found.said for found in bounds_below_a_step(problem.plan, problem.counts_of_cells())]
     assert [said.split(":")[0] for said in found] == ["partial_demographic_parity[0", "partial_statistical_parity[0.05"]
     assert "moves in steps of 0.5." in found[0]
     problem = FairProblem(MLP(2), X, y, np.repeat(["a", "b"], 102), text)
-    assert not coarse_groups(problem.plan, problem.counts_of_cells())
+    assert not bounds_below_a_step(problem.plan, problem.counts_of_cells())

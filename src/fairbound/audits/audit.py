@@ -11,7 +11,6 @@ Source: Newcombe (1998), Clopper and Pearson (1934), as set out in `fairbound.co
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,28 +18,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairbound.audits.assembling import assembled, facts_of_data
 from fairbound.audits.classes import class_facts
 from fairbound.audits.decisions import SAID, check_decisions_alone, decisions_alone
 from fairbound.audits.groups import claim_no_probability, group_facts
 from fairbound.audits.numbers import number_facts
+from fairbound.audits.power import check_power, words_of_power
 from fairbound.audits.rankings import ranking_facts
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.records import versions
-from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
 from fairbound.fairness.bound import check_clustered, check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.rows.clusters import cluster_codes, words_of_clusters
-from fairbound.rows.groups import Groups, doubtful_groups, label_text
+from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
 from fairbound.rows.scores import as_logits, refuse_decisions, tell_probabilities, usual_threshold
 
-FEW_ROWS = 10
-"""Rows of a group whose value decides a bound; fewer give a warning."""
+NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
 
 
 def audit(
@@ -53,6 +51,7 @@ def audit(
     positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
+    power: float = 0.5,
     sample_weight: Any = None,
     clusters: Any = None,
     qid: Any = None,
@@ -81,6 +80,7 @@ def audit(
     classes: the k labels, in the order of the scores' columns, or k where they are 0 to k - 1; of two the
         negative one first. For y in {0, 1} what 0 and 1 mean.
     confidence: in (0.5, 1), of all stated bounds together.
+    power: in [0.5, 1), with what probability `rows_needed` rows decide, if what was measured is the truth.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
     clusters: (n,) which rows belong together, such as the person that each is of: limits then take persons, not rows,
         for independent (docs/intervals.md). A row whose cluster is missing is by itself.
@@ -94,6 +94,7 @@ def audit(
     """
     check_confidence(confidence)
     bounds = constraints(constraint)
+    check_power(power, bounds)
     check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     classes = None if classes is None else class_tuple(classes)
@@ -101,98 +102,26 @@ def audit(
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
     alpha = (1 - confidence) / max(len(bounds), 1)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
-        raise OptionError(
-            "positive= names the label of positive decisions, of which this audit knows none; leave it out."
-        )
+        raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
     if not (outcomes := y is not None):
         check_decisions_alone(bounds, qid)
         scores, y, classes, data = decisions_alone(scores, threshold, classes, positive, data)
         positive, notes = None, [*notes, SAID]
-    together = None if clusters is None else _together(clusters, y, bounds, qid)
     given = Given(
-        scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {}, together
-    )._replace(outcomes=outcomes)
-    if qid is not None:
-        facts = _ranking_facts(given, qid, bounds, alpha, data)
-    elif any("predictions" in b.needs for b in bounds):
-        facts = _number_facts(given, bounds, alpha, data)
-    elif outcomes and positive is None and _of_classes(scores, y, classes, sensitive_features, bounds):
-        facts = _class_facts(given, bounds, alpha, data)
-    else:
-        facts = _group_facts(given, bounds, alpha, data)
-    notes = [*notes, *words_of_clusters(together)]
+        scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {},
+        _together(clusters, y, bounds, qid), outcomes, power,
+    )  # fmt: skip
+    facts = _facts_of(given, qid, bounds, alpha, data)
+    notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
-
-
-def assembled(
-    facts: dict[str, Any],
-    title: str | None,
-    bounds: Sequence[Bound],
-    *,
-    model: Mapping[str, Any] | None = None,
-    trajectory: Mapping[str, Any] | None = None,
-    warnings: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The audit made of what was found: its verdict, exit code, time, library versions and what the caller adds.
-    bounds: those judged."""
-    verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
-    remarks = [remark for bound in bounds for remark in bound.remarks(facts["data"]["sensitive"])]
-    if title is None:
-        title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
-    names = {a: [g["group"] for g in facts["groups"] if g["attribute"] == a] for a in facts["data"]["sensitive"]}
-    said = [
-        *facts["warnings"],
-        *_unknown_groups(facts["data"]),
-        *doubtful_groups(names),
-        *_decided_by_few(facts["constraints"]),
-    ]
-    return {
-        "schema": AUDIT_SCHEMA,
-        "title": title,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "verdict": verdict,
-        "exit_code": EXIT_CODES.get(verdict or "met", 0),
-        "library": versions(),
-        "model": None if model is None else _model(model),
-        "trajectory": None if trajectory is None else dict(trajectory),
-        **facts,
-        "warnings": list(dict.fromkeys([*warnings, *said, *remarks])),
-        "notes": list(dict.fromkeys([*notes, *facts.get("notes", ())])),
-    }
-
-
-def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
-    """What a reader must know of rows whose group is not known."""
-    return [
-        f"{attribute} is not known in {n:,} of {data['rows']:,} rows; they are in none of its groups, and no bound on its "
-        "groups looks at them."
-        for attribute, n in data["missing_group_rows"].items()
-        if n
-    ]
-
-
-def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning for every bound that is not met, and whose value, if there is a difference at all,
-    is that of groups of very few rows."""
-    out = []
-    for c in constraints:
-        few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < n < FEW_ROWS}
-        if few and c["verdict"] != "met" and c["value"]:
-            rows = ", ".join(
-                f"{n} held-out {'row measures' if n == 1 else 'rows measure'} {name}" for name, n in few.items()
-            )
-            out.append(
-                f"{c['text']}: its value is that of {c['worst']}, and only {rows}. Merge small groups with others, or mark their values "
-                "missing: then their rows are in no group."
-            )
-    return out
 
 
 def _together(clusters: Any, y: Any, bounds: Sequence[Any], qid: Any) -> np.ndarray | None:
     """(n,) the clusters as numbers, None where none has two rows.
     Raises: OptionError where no verdict heeds them, DataError for another shape."""
+    if clusters is None:
+        return None
     if qid is not None:
         raise OptionError("an audit of a ranking takes queries for independent, and no clusters; leave clusters out.")
     together = cluster_codes(clusters, len(y))
@@ -202,7 +131,7 @@ def _together(clusters: Any, y: Any, bounds: Sequence[Any], qid: Any) -> np.ndar
 
 
 class Given(NamedTuple):
-    """What `audit` is given of the rows, by its names."""
+    """What `audit` is given of the rows, by its names. outcomes: whether there are labels; else y is the decisions."""
 
     scores: Any
     y: Any
@@ -214,7 +143,20 @@ class Given(NamedTuple):
     sample_weight: Any
     compare: Mapping[str, Any]
     clusters: np.ndarray | None
-    outcomes: bool = True
+    outcomes: bool
+    power: float
+
+
+def _facts_of(given: Given, qid: Any, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> Any:
+    """The findings of rankings, of predicted numbers, of more than two classes, or of decisions between two."""
+    if qid is not None:
+        return _ranking_facts(given, qid, bounds, alpha, data)
+    if any("predictions" in b.needs for b in bounds):
+        return _number_facts(given, bounds, alpha, data)
+    classes = given.outcomes and given.positive is None
+    if classes and _of_classes(given.scores, given.y, given.classes, given.sensitive_features, bounds):
+        return _class_facts(given, bounds, alpha, data)
+    return _group_facts(given, bounds, alpha, data)
 
 
 def _ranking_facts(
@@ -260,7 +202,14 @@ def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) 
     weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
     rows, *others = (
-        replace(read(one), weight=weight, confidence=given.confidence, groups=groups, clusters=given.clusters)
+        replace(
+            read(one),
+            weight=weight,
+            confidence=given.confidence,
+            groups=groups,
+            clusters=given.clusters,
+            power=given.power,
+        )
         for one in (given.scores, *given.compare.values())
     )
     return rows, dict(zip(given.compare, others, strict=True))
@@ -299,7 +248,9 @@ def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
 
     def scored(logits: np.ndarray) -> Scored:
         decided = (logits > 0).astype(np.int64)
-        return Scored(target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters)
+        return Scored(
+            target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters, power=given.power
+        )
 
     found = group_facts(
         scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha, given.outcomes
@@ -349,35 +300,3 @@ def _read_compared(name: str, scores: Any, threshold: float | None, rows: int, o
     if len(s) != rows:
         raise DataError(f"the compared scores {name!r} have {len(s)} rows, the audit {rows}.")
     return s
-
-
-def facts_of_data(groups: Groups, facts: Mapping[str, Any], each: np.ndarray | None = None) -> dict[str, Any]:
-    """What a report says of the data. each: (n,) how many rows each one of the groups stands for, None for one."""
-    base = {
-        "name": "rows given",
-        "train_rows": None,
-        "checksum": None,
-        "label": "y",
-        "positive": "1",
-        "split": "the rows given, taken as held out",
-    }
-    return {
-        **base,
-        **facts,
-        "rows": len(groups) if each is None else int(each.sum()),
-        "sensitive": list(groups.attributes),
-        "missing_group_rows": groups.unknown(each),
-    }
-
-
-def _model(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "scores",
-        "description": "",
-        "algorithm": None,
-        "seed": None,
-        "budget": None,
-        "seconds": None,
-        "steps": None,
-        **facts,
-    }

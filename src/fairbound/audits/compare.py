@@ -37,13 +37,15 @@ from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out
+from fairbound.confidence.single import effective_size
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
-from fairbound.rows.groups import Groups, doubtful_groups, label_text
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits
@@ -169,28 +171,19 @@ def _paired(
     if not total:
         return {"name": name, **dict.fromkeys(("first", "second", "difference", "lower", "upper")), "rows": len(w)}
     gained, lost = (float(w[hit].sum()) / total for hit in (second & ~first, first & ~second))
-    rows = _effective_rows(w, second.astype(float) - first, gained + lost, gained - lost)
+    difference = gained - lost
+    spread = (w**2 * (second.astype(float) - first - difference) ** 2).sum()
+    rows = float(effective_size(total, (w**2).sum(), gained + lost - difference**2, spread))
     lower, upper = paired_interval(gained * rows, lost * rows, rows, 1 - confidence)
     return {
         "name": name,
         "first": float(w[first].sum()) / total,
         "second": float(w[second].sum()) / total,
-        "difference": gained - lost,
+        "difference": difference,
         "lower": lower,
         "upper": upper,
         "rows": len(w),
     }
-
-
-def _effective_rows(w: np.ndarray, change: np.ndarray, changed: float, difference: float) -> float:
-    """So many unweighted rows as give the weighted mean of `change` (n,) its variance: linearised, as weights may go with
-    the change, but at most Kish's number. changed, difference: the weighted means of |change| and of change."""
-    total = w.sum()
-    kish = float(total**2 / (w**2).sum())
-    if np.ptp(w) == 0:
-        return kish
-    variance = float((w**2 * (change - difference) ** 2).sum() / total**2)
-    return min(kish, (changed - difference**2) / variance) if variance > 0 else kish
 
 
 def paired_interval(gained: float, lost: float, n: float, alpha: float) -> tuple[float, float]:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.assembling import assembled, facts_of_data
 from fairbound.audits.decisions import SAID, check_decisions_alone
 from fairbound.audits.groups import BINS, claim_no_probability, distribution, group_rows, histograms, one_decision
 from fairbound.audits.impact import impact_tables
+from fairbound.audits.power import check_power, words_of_power
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError
 from fairbound.fairness.bound import check_groups
@@ -123,6 +124,7 @@ class AuditCounts:
         *,
         classes: Sequence[Any] = ("0", "1"),
         confidence: float = 0.95,
+        power: float = 0.5,
         title: str | None = None,
         data: Mapping[str, Any] | None = None,
         model: Mapping[str, Any] | None = None,
@@ -131,12 +133,14 @@ class AuditCounts:
     ) -> dict[str, Any]:
         """The audit of all rows counted, as `fairbound.audit` returns it: every rate, interval and verdict is the same;
         mean losses are to rounding, "auc" is None and nothing is compared. classes: the labels that 0 and 1 mean.
+        power: as of `fairbound.audit`.
 
         Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range, and for a bound
             that needs outcomes where the rows have none.
         """
         check_confidence(confidence)
         bounds = constraints(constraint)
+        check_power(power, bounds)
         if not self.outcomes:
             check_decisions_alone(bounds)
             data, notes = {"label": "decision", **(data or {})}, [*notes, SAID]
@@ -154,6 +158,7 @@ class AuditCounts:
             tuple(map(str, classes)),
             groups=groups,
             confidence=confidence,
+            power=power,
             losses=self.losses / self.counts,
             each=self.counts,
         )
@@ -170,6 +175,7 @@ class AuditCounts:
         }
         if not tell_probabilities(self.read_as):
             claim_no_probability(facts)
+        notes = [*notes, *words_of_power(power)]
         return assembled(facts, title, bounds, model=model, warnings=warnings, notes=notes)
 
     def _metrics(self, target: np.ndarray, decision: np.ndarray) -> dict[str, float | None]:

@@ -27,7 +27,7 @@ EDGES = np.linspace(0, 1, BINS + 1)
 
 
 def group_facts(
-    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float, outcomes: bool = True
+    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float, outcomes: bool
 ) -> dict[str, Any]:
     """The part of an audit that the rows decide, of one score per row: 1 where it is above 0.
 

@@ -50,7 +50,7 @@ def quartiles(values: np.ndarray) -> dict[str, np.ndarray]:
     return out
 
 
-def trailing_mean(values: Floats, window: int = SMOOTHED) -> np.ndarray:
+def trailing_mean(values: Floats, window: int) -> np.ndarray:
     """(r,) the mean of each value and up to `window` - 1 before it."""
     total = np.concatenate([[0.0], np.cumsum(np.asarray(values, dtype=float))])
     n = np.arange(1, len(total))

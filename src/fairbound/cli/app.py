@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def logged(quiet: bool, progress: bool = False) -> Iterator[None]:
+def logged(quiet: bool, progress: bool) -> Iterator[None]:
     """What the library logs at INFO and above goes to standard error; with quiet only warnings do. progress: of
     training, also where standard error is no terminal."""
     log, drawn = logging.getLogger("fairbound"), logging.getLogger("fairbound.progress")

@@ -19,7 +19,8 @@ from fairbound.cli.audit_facts import data_facts
 from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
 from fairbound.cli.judging_options import ShiftOptions
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
-from fairbound.cli.rows import InputRows, read_rows, split_rows
+from fairbound.cli.rows import InputRows, read_rows
+from fairbound.cli.splitting import split_rows
 from fairbound.cli.training_options import StreamOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity, area_bound

@@ -21,7 +21,7 @@ from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
 
 
-def in_lines(error: Exception, source: str, rows: np.ndarray | None = None) -> str:
+def in_lines(error: Exception, source: str, rows: np.ndarray | None) -> str:
     """What an error says, with the lines of a file for row numbers that count from 0.
 
     source: the file's path, empty for a named data set; where there are no lines (there, and in Parquet), rows are

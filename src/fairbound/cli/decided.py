@@ -84,6 +84,7 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
             sensitive_features=groups,
             constraint=bounds,
             confidence=options.confidence,
+            power=options.power,
             sample_weight=weights_of(frame, options.weights, options.data),
             clusters=clusters_of(frame, options.clusters),
             model=model_facts(classifier, options),
@@ -144,6 +145,7 @@ def _counted(
         bounds,
         classes=classes or ("0", "1"),
         confidence=options.confidence,
+        power=options.power,
         model=model_facts(classifier, options),
         notes=[] if given is None else [*given.notes, given.read_as],
         **facts,
@@ -201,7 +203,7 @@ def left_out_words(
     return decided_otherwise(positive[len(known) :], positive[: len(known)], remedy)
 
 
-def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str = "") -> list[str]:
+def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str) -> list[str]:
     """A warning where the shares of positive decisions (bools) among rows without an outcome and among those judged
     differ by more than chance. remedy: how the decisions on all can be judged."""
     if not len(left_out) or not len(judged):

@@ -14,16 +14,9 @@ from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
-from fairbound.cli.rows import (
-    InputRows,
-    Parts,
-    Split,
-    encoded_parts,
-    group_warnings,
-    in_lines_of_parts,
-    read_rows,
-)
+from fairbound.cli.rows import InputRows, in_lines_of_parts, read_rows
 from fairbound.cli.saved_model import interrupted, written_fit
+from fairbound.cli.splitting import Parts, Split, encoded_parts, group_warnings
 from fairbound.cli.training import Trained, held_out, in_training, judged, parameters, trained
 from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable

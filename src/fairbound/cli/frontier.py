@@ -16,8 +16,9 @@ from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stat
 from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.frontier_page import certifiable, shown_by_group
 from fairbound.cli.outcome import Outcome, json_file, say
-from fairbound.cli.rows import InputRows, Split, read_rows, split_rows
+from fairbound.cli.rows import InputRows, read_rows
 from fairbound.cli.saved_model import interrupted
+from fairbound.cli.splitting import Split, split_rows
 from fairbound.cli.training_options import FrontierOptions
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows

@@ -22,7 +22,7 @@ from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import is_label
 from fairbound.tables import Encoded, EncodeReport
-from fairbound.tables.options import merged_reports
+from fairbound.tables.encode_report import merged_reports
 
 
 def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier:

@@ -87,6 +87,10 @@ class AuditOptions(WritesFolder, JudgeOptions):
         ),
     ] = None
     chunk_rows: ChunkRows = None
+    power: Annotated[
+        float,
+        option("--power", help="Chance with which the rows said to be needed are to decide, from 0.5 up to 1."),
+    ] = 0.5
 
     @property
     def run(self) -> str:

@@ -29,8 +29,8 @@ from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saved import kind_of
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.chunks import ROWS
+from fairbound.tables.encode_report import merged_reports
 from fairbound.tables.files import is_parquet, whole_numbers
-from fairbound.tables.options import merged_reports
 
 MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
 

@@ -83,6 +83,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         bounds,
         qid=frame[query],
         confidence=options.confidence,
+        power=options.power,
         **whole_file_facts(options, label, folder, "queries"),
         model=model_facts(ranker, options),
         notes=notes,

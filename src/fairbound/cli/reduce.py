@@ -18,7 +18,8 @@ from fairbound.base.own import own_module
 from fairbound.cli.audit_facts import add_own_model, data_facts
 from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.outcome import Outcome, csv_file, say, written_audit
-from fairbound.cli.rows import Parts, encoded_parts, group_warnings, read_rows, split_rows, table_options
+from fairbound.cli.rows import read_rows
+from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
 from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.reduction import Reduction
 from fairbound.estimators.reduction_fits import own_threshold

@@ -1,4 +1,4 @@
-"""The rows a command works on: a CSV file or a named data set as features, labels and groups, and its held-out part."""
+"""The rows a command works on: a CSV file or a named data set as features, labels and groups."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ import numpy as np
 
 from fairbound import data
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.names import did_you_mean, shortlist
-from fairbound.base.seeds import seed_for
-from fairbound.cli.advice import for_commands
+from fairbound.base.names import did_you_mean
 from fairbound.cli.columns import (
     file_checksum,
     file_columns,
@@ -37,16 +35,10 @@ from fairbound.cli.outcome import say
 from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers
 from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
-from fairbound.rows.groups import Groups, no_groups, twin_words
+from fairbound.rows.doubtful import twin_words
+from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import class_labels, positive_last
-from fairbound.rows.queries import split_by_query
-from fairbound.rows.reading import take_rows
-from fairbound.rows.split import split_whole, stratified_split
-from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
-from fairbound.tables.options import identifier_words
-
-TEST_SHARE = 0.25
-FEW_ROWS = 5
+from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 
 ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
 """Of a column of labels, the targets and the classes."""
@@ -290,89 +282,3 @@ def rows_of_data_set(options: RowOptions, needs_groups: bool, read: ReadLabels, 
 def _dropped_note(attributes: Sequence[str], sources: Sequence[str]) -> str:
     columns = ", ".join(dict.fromkeys(sources))
     return f"Sensitive: {', '.join(attributes)}. Not among the features ({columns} dropped; --keep-sensitive keeps it)."
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Row numbers for training and held out, and how they were chosen, in words."""
-
-    train: np.ndarray
-    test: np.ndarray
-    words: str
-
-
-def split_rows(rows: InputRows, share: float | None, seed: int) -> Split:
-    """The published split where there is one and no share is asked for; else `share` of every label and group, of
-    numbers of every group, of documents whole queries.
-
-    Every stratum keeps a row in training, as `stratified_split` says. Raises: OptionError where a part would be empty.
-    """
-    if share is None and rows.published:
-        train, test = rows.published["train"], rows.published["test"]
-        return Split(train, test, f"the published split of {rows.name}: {len(test):,} rows held out")
-    share, chance = TEST_SHARE if share is None else share, seed_for("held-out", root=seed)
-    if rows.qid is not None:
-        train, test = split_by_query(rows.qid, [share], chance)
-        words = "of the queries held out"
-    else:
-        by = ["label"] * bool(rows.classes) + ["group"] * bool(rows.groups.attributes)
-        strata = np.column_stack([*([rows.target] if rows.classes else []), rows.groups.codes])
-        words = f"held out, stratified by {' and '.join(by)}"
-        if rows.units is None:
-            train, test = stratified_split(strata, [share], chance)
-        else:
-            train, test = split_whole(rows.units, strata, [share], chance)
-            words = f"of the values of {rows.split_by} {words} of their first rows"
-    if not len(test) or (rows.classes and len(np.unique(rows.target[train])) < 2):
-        raise OptionError(f"{len(rows)} rows are too few to hold out {share:g} of them for the verdict.")
-    return Split(train, test, f"{100 * share:g} % {words}, seed {seed}")
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Rows divided by `split` and encoded, each table once: train, which the encoder learnt from, and held (out)."""
-
-    rows: InputRows
-    split: Split
-    train: Encoded
-    held: Encoded
-
-    @property
-    def identifiers(self) -> list[str]:
-        """What is said of features that look like identifiers."""
-        return [for_commands(said) for said in identifier_words(self.train.report.identifiers)]
-
-
-def table_options(knots: str | None, jumps: str | None) -> TableOptions | None:
-    """Of the encoder, None where they are its own. knots: a whole number, or "auto". jumps: "0" or "auto"."""
-    if knots is None and jumps is None:
-        return None
-    as_stated = [int(text) if text and text.isdecimal() else text for text in (knots, jumps)]
-    return TableOptions(knots=as_stated[0], jumps=as_stated[1])
-
-
-def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None) -> Parts:
-    """The parts of `split` as features, for any number of models.
-    Raises: DataError naming the column that cannot be."""
-    encoder = TableEncoder(options)
-    take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
-    made = []
-    for part in (split.train, split.test):
-        with rows.in_lines_of(part):
-            made.append(Encoded.of(encoder, take(part), labels=rows.target[part]))
-    return Parts(rows, split, *made)
-
-
-def group_warnings(groups: Groups, train: np.ndarray) -> list[str]:
-    """For each attribute, a line that names its tiny groups in training, with their rows."""
-    out = []
-    part = groups.take(train)
-    for attribute, counts in part.counts().items():
-        few = {g: n for g, n in counts.items() if n < FEW_ROWS}
-        if few:
-            named = shortlist((f"{g!r} ({n})" for g, n in few.items()), 5)
-            out.append(
-                f"{attribute}: too few training rows to control or measure the rates of {named}. Merge such groups with others, or "
-                "leave their cells empty to take them out of the bound."
-            )
-    return out

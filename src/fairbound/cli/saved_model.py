@@ -91,9 +91,9 @@ def written_fit(
     options: Any,
     model: Any,
     checksum: str | None,
-    lines: Sequence[str] = (),
+    lines: Sequence[str],
     *,
-    stopped: bool = False,
+    stopped: bool,
 ) -> Outcome:
     """Write a fitted estimator, its training records and its audit to the folder `options.out`, which is held; what the command
     says of it. All is written beside what is older before that is replaced, and the older report goes first, so that a

@@ -12,8 +12,9 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, silenced
 from fairbound.cli.audit_facts import add_own_model, data_facts
 from fairbound.cli.outcome import say, shows_progress
-from fairbound.cli.rows import InputRows, Split, split_rows, table_options
+from fairbound.cli.rows import InputRows
 from fairbound.cli.saved_model import interrupted, training_facts
+from fairbound.cli.splitting import Split, split_rows, table_options
 
 ENOUGH = 30
 """Held-out rows of the smallest group from which on a certificate is worth trying."""

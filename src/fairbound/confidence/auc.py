@@ -94,7 +94,7 @@ def measure_areas(
 class _Rows:
     """The rows, and what each of them adds to an area."""
 
-    def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any = None):
+    def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any):
         s, c = np.asarray(scores, dtype=np.float64), np.asarray(cells)
         w = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
         if s.ndim != 1 or c.shape != s.shape or w.shape != s.shape or np.isnan(s).any():
@@ -159,7 +159,13 @@ def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05, whole: 
 
 
 def area_rows_needed(
-    areas: Areas, contrasts: Contrasts, rows: int, bound: float, alpha: float = 0.05, whole: float | None = None
+    areas: Areas,
+    contrasts: Contrasts,
+    rows: int,
+    bound: float,
+    alpha: float = 0.05,
+    whole: float | None = None,
+    power: float = 0.5,
 ) -> int | None:
     """Fewest rows that would decide "the largest contrast <= bound" if estimates, and shares of rows, stayed as
     observed on `rows` rows; None if none would. whole: as in `area_bounds`."""
@@ -171,7 +177,7 @@ def area_rows_needed(
         grown = replace(areas, variances=areas.variances * rows / n, rows=areas.rows * n / rows)
         return _upper(grown, which, (whole or alpha) if together == 1 else alpha / together)
 
-    return fewest_rows(contrasts, contrasts.of(areas.estimates), bound, upper)
+    return fewest_rows(contrasts, contrasts.of(areas.estimates), bound, upper, whole or alpha, power)
 
 
 def _upper(areas: Areas, contrasts: Contrasts, level: float) -> np.ndarray:

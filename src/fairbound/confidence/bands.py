@@ -17,7 +17,7 @@ import numpy as np
 from fairbound.confidence.single import check_level
 
 
-def band_widths(rows: Any, alpha: float = 0.05) -> np.ndarray:
+def band_widths(rows: Any, alpha: float) -> np.ndarray:
     """(k,) half widths of bands that hold for all of k groups together with probability at least 1 - alpha
     (Bonferroni).
 

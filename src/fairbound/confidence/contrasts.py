@@ -8,7 +8,7 @@ rule p_1 >= 0.8 p_2 is the contrast 0.8 p_2 - p_1 <= 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -33,11 +33,14 @@ class Contrasts:
     """m weighted sums of cells with at most t terms each.
 
     index: (m, t) int64, the terms' cells. coefficient: (m, t) finite; 0 marks an unused term. A cell may occur twice in
-    a row; its coefficients are then added up here. Raises: DataError for shapes or values that do not fit.
+    a row; its coefficients are then added up here. between: (m,) where coefficients are measured shares of the cells,
+    which rows of other people would move: the variance of a contrast by that, times the rows of its cells together.
+    None for known coefficients. Raises: DataError for shapes or values that do not fit.
     """
 
     index: np.ndarray
     coefficient: np.ndarray
+    between: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         index, c = np.asarray(self.index), np.asarray(self.coefficient, dtype=np.float64)
@@ -56,11 +59,12 @@ class Contrasts:
         return len(self.index)
 
     def __neg__(self) -> Contrasts:
-        return _trusted(self.index, 0.0 - self.coefficient)
+        return _trusted(self.index, 0.0 - self.coefficient, self.between)
 
     def take(self, rows: np.ndarray) -> Contrasts:
         """The contrasts with these numbers."""
-        return _trusted(self.index[rows], self.coefficient[rows])
+        between = None if self.between is None else self.between[rows]
+        return _trusted(self.index[rows], self.coefficient[rows], between)
 
     def of(self, values: np.ndarray) -> np.ndarray:
         """(..., m) sums of values (..., K); NaN where a used value is NaN, or infinite ones cancel."""
@@ -71,6 +75,13 @@ class Contrasts:
         """Raises DataError where a contrast uses a cell beyond the number of cells."""
         if int(self.index.max()) >= cells:
             raise DataError(f"a contrast uses cell {int(self.index.max())}, but there are {cells} cells (from 0).")
+
+    def moved_by_shares(self, trials: np.ndarray) -> np.ndarray:
+        """(..., m) the variance of each contrast by the shares of its cells, if these have `trials` (..., K)."""
+        if self.between is None:
+            return np.zeros((*trials.shape[:-1], len(self)))
+        rows = np.where(self.coefficient != 0, trials[..., self.index], 0.0).sum(-1)
+        return np.divide(self.between, rows, out=np.zeros(rows.shape), where=rows > 0)
 
     def sides(self, cells: int) -> np.ndarray:
         """(K,) how many of the two signs each cell is used with: 0, 1 or 2."""
@@ -114,11 +125,12 @@ def mirrored(index: np.ndarray, coefficient: np.ndarray) -> dict[int, int]:
     return {int(i): int(negative[i]) for i in np.flatnonzero(negative <= np.arange(m))}
 
 
-def _trusted(index: np.ndarray, coefficient: np.ndarray) -> Contrasts:
+def _trusted(index: np.ndarray, coefficient: np.ndarray, between: np.ndarray | None = None) -> Contrasts:
     """Contrasts of arrays that were checked before."""
     made = object.__new__(Contrasts)
     object.__setattr__(made, "index", index)
     object.__setattr__(made, "coefficient", coefficient)
+    object.__setattr__(made, "between", between)
     return made
 
 
@@ -165,6 +177,11 @@ class GapBounds:
             return verdict(-self.upper, -self.lower, -bound)
         return verdict(self.lower, self.upper, bound)
 
+    def within(self, most: float) -> GapBounds:
+        """The same where no contrast can be larger than `most`."""
+        upper, uppers = min(self.upper, most), np.minimum(self.uppers, most)
+        return replace(self, upper=upper, uppers=uppers, lowers=np.maximum(self.lowers, -most))
+
 
 def verdict(lower: float, upper: float, bound: float) -> Verdict:
     """ "met" where upper <= bound, "violated" where lower > bound, else (and for NaN) "insufficient"."""
@@ -197,6 +214,15 @@ def largest(
         lower = max(lower, 0.0)
     value = float(estimates[worst])
     return GapBounds(value, lower, float(singles.max()), worst, estimates, lowers, uppers, contrasts=contrasts)
+
+
+def smallest(ratios: np.ndarray, lower: float, lowers: np.ndarray, uppers: np.ndarray, both_orders: bool) -> GapBounds:
+    """The bounds of the smallest of m ratios, from simultaneous bounds (m,) of all and the lower bound of the smallest.
+    both_orders: whether every ratio is there the other way round too, so that one is at most 1."""
+    known = ~np.isnan(ratios)
+    worst = int(np.argmin(np.where(known, ratios, np.inf))) if known.any() else 0
+    upper = min(float(uppers.min()), 1.0 if both_orders else np.inf)
+    return GapBounds(float(ratios[worst]), lower, upper, worst, ratios, lowers, uppers, "at least")
 
 
 def joined(each: list[GapBounds]) -> GapBounds:
@@ -245,6 +271,37 @@ def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
 
 
 def fewest_rows(
+    contrasts: Contrasts,
+    estimates: np.ndarray,
+    bound: float,
+    upper: Callable[[Contrasts, int, int], np.ndarray],
+    alpha: float = 0.05,
+    power: float = 0.5,
+) -> int | None:
+    """Fewest rows n that decide "the largest contrast <= bound" with probability `power`, if the estimates are the
+    truth; with 0.5 those that decide if they are measured again. None beyond 10^12 rows.
+
+    upper: as in `_fewest_if_measured_again`, for bounds of one contrast wrong with probability alpha. The distance of
+    such a bound from its estimate over the normal quantile of alpha is about the standard error, and at least that
+    where bounds are conservative. All contrasts must be found within the bound, so that the chances of those that are
+    not add up to 1 - power at most; or one must be found above it.
+    """
+    least = _fewest_if_measured_again(contrasts, estimates, bound, upper)
+    if least is None or power <= 0.5:
+        return least
+    breaks = bool(estimates.max() > bound)
+    side, value, limit = (-contrasts, -estimates, -bound) if breaks else (contrasts, estimates, bound)
+
+    def likely(n: int) -> bool:
+        error = (upper(side, n, 1) - value) / -special.ndtri(alpha)
+        reached = upper(side, n, len(contrasts) if breaks else 1)
+        fails = special.ndtr((reached - limit) / np.maximum(error, 1e-300))
+        return bool((fails.min() if breaks else fails.sum()) <= 1 - power)
+
+    return _first(likely, least - 1, MOST_ROWS)
+
+
+def _fewest_if_measured_again(
     contrasts: Contrasts,
     estimates: np.ndarray,
     bound: float,

@@ -65,16 +65,19 @@ def mean_bounds(
 ) -> GapBounds:
     """Guaranteed bounds of the largest contrast of the means of values in [low, high]; arguments as ``mean_limits``.
 
-    Lower and upper hold with probability 1 - alpha each. With weights, see ``mean_limits``.
+    Lower and upper hold with probability 1 - alpha each. With weights, see ``mean_limits``. Where coefficients are
+    measured shares, what these add is asymptotic.
     """
     contrasts.check(cells)
-    mean = moments(values, cell_of_value, cells, weights)[0]
+    mean, _, count = moments(values, cell_of_value, cells, weights)
     c, index = contrasts.coefficient, contrasts.index
 
     def ends(sharing: int) -> list[np.ndarray]:
         level = check_level(alpha) / max(sharing, 1)
         limits = mean_limits(values, cell_of_value, cells, level, low, high, weights)
-        return [(c * np.where((c > 0) == up, limits[1][index], limits[0][index])).sum(-1) for up in (False, True)]
+        shares = -special.ndtri(level) * np.sqrt(contrasts.moved_by_shares(count))
+        at = [(c * np.where((c > 0) == up, limits[1][index], limits[0][index])).sum(-1) for up in (False, True)]
+        return [at[0] - shares, at[1] + shares]
 
     lower, upper = ends(int(contrasts.sides(cells).sum()))
     singles = ends(_terms(contrasts))[1]
@@ -110,7 +113,7 @@ def _welch_width(v: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: floa
     enough = n >= max(least_rows, 2)
     safe = np.maximum(n, 2)
     parts = np.where(contrasts.coefficient != 0, contrasts.coefficient**2 * (v / safe)[contrasts.index], 0.0)
-    square = parts.sum(-1)
+    square = parts.sum(-1) + contrasts.moved_by_shares(n)
     spent = (parts**2 / (safe - 1)[contrasts.index]).sum(-1)
     freedom = np.divide(square**2, spent, out=np.ones_like(square), where=spent > 0)
     lacks = ((contrasts.coefficient != 0) & ~enough[contrasts.index]).any(-1)
@@ -127,6 +130,7 @@ def mean_rows_needed(
     *,
     low: float | None = None,
     high: float | None = None,
+    power: float = 0.5,
 ) -> int | None:
     """``rate_rows_needed`` for means that stay as observed, with the observed variances of one row (K,).
 
@@ -147,9 +151,10 @@ def mean_rows_needed(
             return which.of(m) + _welch_width(v, n * s, which, alpha / together, ASYMPTOTIC_ROWS)
         log = float(np.log((_terms(contrasts) if together == 1 else sides) / alpha))
         single = np.sqrt(2 * v * log / (n * s)) + (high - low) * log / (3 * n * s)
-        return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1)
+        shares = np.sqrt(2 * log * which.moved_by_shares(n * s))
+        return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1) + shares
 
-    return fewest_rows(contrasts, contrasts.of(m), bound, upper)
+    return fewest_rows(contrasts, contrasts.of(m), bound, upper, alpha, power)
 
 
 def _samples(

@@ -6,7 +6,8 @@ of each contrast hold for all at once, by Bonferroni; those of the largest contr
 
 The bounds of differences recover variances (MOVER) from Clopper-Pearson limits of the single rates:
 ``sum_k c_k p_k + sqrt(sum_k (c_k w_k)^2) + max_k |c_k| h_k`` with w_k the distance from the estimate to its limit on
-the side that matters and h_k = 1 / (2 n_k) half a row. Asymptotic, but by exact enumeration not below nominal where
+the side that matters and h_k = 1 / (2 n_k) half a row; where the c_k are measured shares, their variance is added under
+the root, times the squared normal quantile (`Contrasts.between`). Asymptotic, but by exact enumeration not below nominal where
 docs/intervals.md says so; without its last term it falls short. One rate alone has its Clopper-Pearson limits
 (`share_bounds`).
 
@@ -26,9 +27,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from fairbound.base.errors import DataError
-from fairbound.confidence.contrasts import ONE_CELL, ROOM, Contrasts, GapBounds, fewest_rows, largest, pair_level
+from fairbound.confidence.contrasts import (
+    ONE_CELL,
+    ROOM,
+    Contrasts,
+    GapBounds,
+    fewest_rows,
+    largest,
+    pair_level,
+    smallest,
+)
 from fairbound.confidence.single import check_level, check_trials, rate_limits
 
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -117,9 +128,11 @@ def _upper(x: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: float, tra
         middle = _image(p, transform)
         up, down = _half_rows(p, n, middle, transform)
         width = np.where(above, (high - middle)[..., index], (middle - low)[..., index])
-        spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1))
+        shares = special.ndtri(level) ** 2 * contrasts.moved_by_shares(n)
+        spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1) + shares)
         half = np.where(c != 0, np.abs(c) * np.where(above, up[..., index], down[..., index]), 0.0).max(-1)
         bound = contrasts.of(middle) + spread + half
+        most = most + np.sqrt(shares)
         return np.where(np.isnan(bound), most, np.minimum(bound, most))
 
 
@@ -182,12 +195,8 @@ def ratio_bounds(successes: Any, trials: Any, pairs: Any, alpha: float = 0.05) -
     lower = float(ends(alpha)[0].min())
     with np.errstate(divide="ignore", invalid="ignore"):
         estimates = np.where(useless, np.nan, p[a] / p[b])
-    known = ~np.isnan(estimates)
-    worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
-    upper = float(uppers.min())
-    if np.isin(a * len(x) + b, b * len(x) + a).all():
-        upper = min(upper, 1.0)
-    return GapBounds(float(estimates[worst]), lower, upper, worst, estimates, lowers, uppers, "at least")
+    both_orders = bool(np.isin(a * len(x) + b, b * len(x) + a).all())
+    return smallest(estimates, lower, lowers, uppers, both_orders)
 
 
 def _tau_within(a: np.ndarray, b: np.ndarray, v: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -211,8 +220,10 @@ def rate_rows_needed(
     bound: float,
     alpha: float = 0.05,
     transform: Transform | None = None,
+    power: float = 0.5,
 ) -> int | None:
     """Fewest held-out rows that would decide ``gap <= bound`` if the rates stayed as observed; None if none would.
+    power: as of `contrasts.fewest_rows`.
 
     rates: (K,) in [0, 1]. shares: (K,) each cell's share of all held-out rows (for a true positive rate: the share of
     rows that are in the group and positive). The gap is decided once its upper bound is at most ``bound``, or its lower
@@ -233,7 +244,7 @@ def rate_rows_needed(
             return _upper(p * (n * s), n * s, which, level, transform)
         return _below(p * (n * s), n * s, which, level, pairs, transform)
 
-    return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper)
+    return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper, alpha, power)
 
 
 def share_bounds(successes: float, trials: float, alpha: float) -> GapBounds:
@@ -244,14 +255,14 @@ def share_bounds(successes: float, trials: float, alpha: float) -> GapBounds:
     return GapBounds(value, lower, upper, 0, np.array([value]), np.array([lower]), np.array([upper]))
 
 
-def share_rows_needed(rate: float, share: float, bound: float, alpha: float) -> int | None:
+def share_rows_needed(rate: float, share: float, bound: float, alpha: float, power: float = 0.5) -> int | None:
     """`rate_rows_needed` of one rate with its bounds of `share_bounds`."""
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         low, high = rate_limits(np.array([rate * n * share]), np.array([n * share]), alpha)
         return high if which.coefficient[0, 0] > 0 else -low
 
-    return fewest_rows(ONE_CELL, np.array([rate]), bound, upper)
+    return fewest_rows(ONE_CELL, np.array([rate]), bound, upper, alpha, power)
 
 
 def check_cells(values: Any, shares: Any, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -45,17 +45,27 @@ def effective_trials(hit_weight: Any, weight: Any, hit_square: Any, square: Any)
     """Successes and trials (K,) of a binomial sample as informative as weighted rows; reals, for Clopper-Pearson.
 
     hit_weight, weight: (K,) sums of the weights of the successes, and of all rows. hit_square, square: sums of the
-    squared weights. The rate is p = hit_weight / weight, and trials = p (1 - p) / v with v its linearised variance
-    ``sum w^2 (z - p)^2 / (sum w)^2``, which sees weights that go with the outcome; but at most Kish's size
-    (sum w)^2 / sum w^2, and that size where p is 0 or 1. Equal weights give the counts of rows. Asymptotic.
+    squared weights. Trials are the `effective_size`. Equal weights give the counts of rows. Asymptotic.
     """
     hit, w, hit2, w2 = (np.asarray(a, dtype=np.float64) for a in (hit_weight, weight, hit_square, square))
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(w > 0, np.clip(hit / w, 0, 1), 0.0)
-        kish = np.where(w > 0, w**2 / w2, 0.0)
-        spread = hit2 * (1 - p) ** 2 + np.maximum(w2 - hit2, 0) * p**2
-        trials = np.where((p > 0) & (p < 1) & (spread > 0), np.minimum(kish, p * (1 - p) * w**2 / spread), kish)
+    spread = hit2 * (1 - p) ** 2 + np.maximum(w2 - hit2, 0) * p**2
+    trials = effective_size(w, w2, p * (1 - p), spread)
     return p * trials, trials
+
+
+def effective_size(weight: Any, square: Any, variance: Any, spread: Any) -> np.ndarray:
+    """(K,) How many rows of equal weight tell as much of a mean as weighted ones do, a real.
+
+    weight, square: (K,) sums of the weights w and of w^2. variance: of one row's number z, in these weights. spread:
+    sum w^2 (z - mean)^2. The size is variance / v with v = spread / (sum w)^2, the linearised variance of the weighted
+    mean, which sees weights that go with z; but at most Kish's size (sum w)^2 / sum w^2, and that one where nothing
+    varies.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kish = np.where(weight > 0, weight**2 / square, 0.0)
+        return np.where((variance > 0) & (spread > 0), np.minimum(kish, variance * weight**2 / spread), kish)
 
 
 def bernstein_width(variances: Any, counts: Any, level: Any, length: Any) -> np.ndarray:

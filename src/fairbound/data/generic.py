@@ -46,11 +46,9 @@ def load_csv(
         than 1,000 different values; OptionError for a column that is not there or has two roles. Warns: DataWarning of
         features that look like identifiers.
     """
-    from fairbound.tables import (
-        identifiers,
-        options,
-        read_table,
-    )  # with it comes torch, which a list of the data sets does without
+    # with it comes torch, which a list of the data sets does without
+    from fairbound.tables import identifiers, read_table
+    from fairbound.tables.encode_report import identifier_words
 
     try:
         frame = read_table(path, encoding=file_encoding, decimal=decimal)
@@ -70,7 +68,7 @@ def load_csv(
         _check_column(frame[column], f"{where}, column {column!r}", column in categorical)
     numbers = [c for c in features if frame[c].dtype.kind in "iuf" and c not in (*groups, *categorical)]
     found = [c for c in numbers if identifiers.is_identifier(c, frame[c].to_numpy())]
-    for said in options.identifier_words(found, "Leave them out with drop="):
+    for said in identifier_words(found, "Leave them out with drop="):
         warnings.warn(said, DataWarning, stacklevel=users_line())
     return build(
         Path(path).name,

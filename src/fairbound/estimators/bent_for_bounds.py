@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from fairbound.estimators.full_batch import SURE
+from fairbound.estimators.gains import SURE
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import MOST

@@ -209,7 +209,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )
         notes = [*notes, choice.why] if choice.why else [*notes]
         at_once, refined = choice.at_once, choice.refined(objective, model.outputs)
-        whole = at_once or not shards.alone
+        whole = at_once or choice.last_layer or not shards.alone
         share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order

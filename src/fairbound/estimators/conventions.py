@@ -28,9 +28,9 @@ from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableEncoder, TableOptions
+from fairbound.tables.encode_report import dropped_words, identifier_words
 from fairbound.tables.naming import column_names
 from fairbound.tables.numbers import NumberFeature
-from fairbound.tables.options import dropped_words, identifier_words
 
 LARGEST_SEED = 2**31 - 1
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fairbound.base.records import plain
 from fairbound.estimators.conventions import missing_group_words
-from fairbound.estimators.full_batch import optimality
+from fairbound.estimators.optimality import optimality
 from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
     MOST,
@@ -22,11 +22,12 @@ from fairbound.estimators.trained import (
     no_better_than_constant,
 )
 from fairbound.estimators.validation import thin_groups
-from fairbound.fairness.few_rows import cells_behind, coarse_groups, without_few_rows
+from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.problems.problem import Measured
-from fairbound.rows.groups import Groups, doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
@@ -64,8 +65,8 @@ def fit_report(
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = trained.measured()
     accuracy = accuracy_of(measured)
-    coarse = coarse_groups(problem.plan, problem.counts_of_cells())
-    small = [*(said for _, said in coarse), *doubtful_groups(groups.names)]
+    below = bounds_below_a_step(problem.plan, problem.counts_of_cells())
+    small = [*(found.said for found in below), *doubtful_groups(groups.names)]
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.column_lines()
@@ -81,8 +82,7 @@ def fit_report(
     cautions += [telling] if telling else []
     aim = accuracy if _aims_at_accuracy(problem) else None
     common = _share_as_accurate(problem, aim)
-    advice = _what_may_help(problem, [bound for bound, _ in coarse])
-    nothing_learnt = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), advice)
+    nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), below)
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
@@ -97,7 +97,7 @@ def fit_report(
         "advice": [advice.to_dict() for advice in diagnose(solution, problem)],
         "no_better_than_constant": common is not None,
         "nothing_learnt": nothing_learnt,
-        "what_may_help": None if nothing_learnt is None else advice,
+        "what_may_help": may_help,
         "telling_feature": telling,
         "dropped_groups": list(problem.plan.dropped),
         "dropped_rows": dict(zip(problem.plan.dropped, problem.plan.dropped_rows, strict=True)),
@@ -109,23 +109,22 @@ def fit_report(
     }
 
 
-def _what_may_help(problem: FairProblem, coarse: Sequence[Bound]) -> str:
-    """What to do about a model that has learnt nothing. coarse: the bounds that groups of few rows can hardly meet."""
+def _what_may_help(problem: FairProblem, below: Sequence[BelowAStep]) -> str:
+    """What to do about a model that has learnt nothing. below: the bounds that groups of few rows can hardly meet."""
     if not problem.plan.notions:
         return WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]
-    small = [bound for bound in coarse if bound.about == "group"]
-    if not small:
+    first = next((found for found in below if found.bound.about == "group"), None)
+    if first is None:
         return UNDER_BOUNDS
-    rows = problem.counts_of_cells()
-    number = problem.plan.notions.index(small[0])
-    text = without_few_rows(small[0], rows[cells_behind(problem.plan, problem.plan.rows_of(number))])
-    leave = "" if text is None else f"leave them out ({text}), "
-    return UNDER_FEW_ROWS.format(leave)
+    return UNDER_FEW_ROWS.format("" if first.without is None else f"leave them out ({first.without}), ")
 
 
-def _nothing_learnt(trained: Trained, common: float | None, alike: float | None, advice: str) -> str | None:
-    """What is said of a model that has learnt nothing; None of others. common: the share of the commonest label where
-    the model is no more accurate than it. alike: as of `_share_alike`. advice: what may help."""
+def _nothing_learnt(
+    trained: Trained, common: float | None, alike: float | None, below: Sequence[BelowAStep]
+) -> tuple[str | None, str | None]:
+    """What is said of a model that has learnt nothing, and of this the part that says what may help; None of others.
+    common: the share of the commonest label where the model is no more accurate than it. alike: as of `_share_alike`.
+    below: as of `_what_may_help`."""
     bounded, solution = trained.problem.plan.notions, trained.solution
     if bounded and bool(solution.feasible) and int(solution.best_step) == 0:
         said = "The start of training is the only model found that meets every bound, and it has learnt nothing."
@@ -137,14 +136,15 @@ def _nothing_learnt(trained: Trained, common: float | None, alike: float | None,
             "that gives it to all."
         )
     else:
-        return None
-    said += f" {advice}"
+        return None, None
+    may_help = _what_may_help(trained.problem, below)
+    said += f" {may_help}"
     if common is not None and common >= MOST:
         said += (
             f" As {100 * common:.1f} % of the rows have one label, giving it to all is hard to beat: "
             "class_weight='balanced' (in Python) lets the labels count alike."
         )
-    return said
+    return said, may_help
 
 
 def run_facts(

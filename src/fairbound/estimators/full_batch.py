@@ -21,16 +21,16 @@ by scikit-learn's LogisticRegression with C = 1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.records import Counts
-from fairbound.base.seeds import seed_for
 from fairbound.estimators.choosing import Refined
+from fairbound.estimators.gains import area, gained
+from fairbound.estimators.optimality import optimality
+from fairbound.estimators.runs import joined, solved
 from fairbound.estimators.trained import constant_on
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
@@ -39,27 +39,15 @@ from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.part_way import part_way
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.reduction import SLICE
-from fairbound.methods import FullBatchALM, Method
+from fairbound.methods import FullBatchALM
 from fairbound.problems.both_rows import BothRows
-from fairbound.ranking.wins import auc
-from fairbound.rows.split import stratified_split
-from fairbound.solver.solve import Solution, solve
-from fairbound.subproblems.multipliers import kkt
-
-STEEP = 10.0
-"""By how much larger the penalty is under the bounds of validation rows too."""
-
-STEERED = "The bounds of the validation rows were constraints of training, so that what is met on them is no evidence for new rows."
+from fairbound.solver.solve import Solution
 
 LESS, MIDDLE, MORE = 0.3, 0.65, 0.9
 """Shares of the error rate in the objective: the middle one is tried first, then the one beside it."""
 
 AUC_LOSS = 0.002
 """By how much "auto" lets the area under the ROC curve fall, beside what it gains of accuracy beyond chance."""
-
-SURE = 2.0
-"""Standard errors taken off a gain of accuracy beside those that as many free numbers gain by chance."""
 
 MANY_ROWS = 10_000
 """From so many rows on "auto" goes part of the way to a model that the area refuses (`part_way`). On fewer, what that
@@ -69,67 +57,9 @@ ROWS_EACH = 10
 """Rows for each number of a model below which "auto" stays at the lowest loss. With fewer, what a smoothed error rate
 gains is of the training rows alone, and costs accuracy on new ones."""
 
-NEAR_ROWS = 20_000
-"""Up to so many rows it is said of a model trained on random batches how nearly
-it meets the conditions of optimality."""
-
 UNMET = 20
 """Rounds after which a run under bounds on distributions ends that met them in none, where another run goes on from the
 point that the problem itself then finds (`Problem.nearer`)."""
-
-PART_ROWS = 100_000
-"""With more than twice as many rows, all but the last rounds are of a random part with so many."""
-
-
-def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
-    """Numbers of about PART_ROWS of n rows, at least one of every stratum; None where all rows are to be taken.
-
-    strata: (n, C) integers, equal rows being one stratum.
-    """
-    if n <= 2 * PART_ROWS:
-        return None
-    return stratified_split(strata, [1 - PART_ROWS / n], seed_for("part", root=seed))[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WithoutSearch(FullBatchALM):
-    """Without a random search at the end, for runs that begin at a model already."""
-
-    searches: ClassVar[bool] = False
-
-
-def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
-    """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from there,
-    with their bounds as further constraints; the better of both by the rule of `solve`. Bounds that both parts hold
-    nearly against each other have large multipliers, so these rise faster (STEEP). The objective stays the training
-    rows'. Records have the sum of both parts' multipliers of each bound."""
-    return also_on_validation(problem, method, solve(problem, method, **options), **options)
-
-
-def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, **options: Any) -> Solution:
-    """What `solved` makes of a first `solution`."""
-    held = options.get("validation")
-    if held is None or not problem.plan.ranks or solution.stopped == "interrupted":
-        return solution
-    if float(held.evaluate(solution.last).violation) <= 0:
-        return solution
-    direct = WithoutSearch(**{field.name: getattr(method, field.name) for field in fields(method)})
-    steep = replace(direct, penalty=STEEP * method.penalty)
-    again = solve(BothRows(problem, held), steep, **{**options, "x0": solution.last})
-    records = [{**row, "multipliers": _of_both(row["multipliers"])} for row in again.records]
-
-    def rank(found: Solution) -> tuple[bool, float, float]:
-        feasible = bool(found.feasible)
-        return not feasible, 0.0 if feasible else float(found.violation), float(held.evaluate(found.x).f)
-
-    again = replace(again, records=records, message=f"{again.message} {STEERED}")
-    return joined(solution, again, stay=rank(solution) <= rank(again))
-
-
-def _of_both(multipliers: Any) -> list[Any]:
-    """(..., m) the sums of the first and the second m of (..., 2 m) multipliers."""
-    y = np.asarray(multipliers)
-    return y.reshape(*y.shape[:-1], 2, -1).sum(-2).tolist()
 
 
 def train_full_batch(
@@ -149,67 +79,122 @@ def train_full_batch(
     objective, an `Accuracy` then, is to go from the loss towards the error rate: "auto" as far as the order of the
     scores allows. weight_decay: >= 0. options: those of `solve`, x0 for the first run.
     """
-    first = problem if part is None else part()
-    unmet = min(UNMET, method.unmet) if any(bound.free_thresholds for bound in problem.plan.notions) else method.unmet
-    quick = replace(
-        method,
-        sharpness=method.sharpness[-1:],
-        patience=1,
-        tolerance=10 * method.tolerance,
-        unmet=unmet,
-    )
+    runs = _Runs.of(problem, method, refined, weight_decay, options)
+    runs, solution, share, separated = _begun(problem if part is None else part(), runs, whole=part is None)
+    if part is not None and solution.stopped != "interrupted":
+        solution = runs.run(problem, share, solution)
+    if solution.feasible and runs.held is None and solution.stopped != "interrupted":
+        solution = _moved_along_lines(problem, runs, solution, share, separated)
+    if runs.held is not None and problem.plan.ranks:
+        near: Any = BothRows(problem, runs.held)
+    else:
+        near = runs.objective(problem, share)
+    return solution, {
+        **optimality(near, method, solution.x, problem.total_rows),
+        "error_share": share,
+        "weight_decay": runs.decay,
+        "separated": separated,
+    }
 
-    def run(before: Solution | None, on: Any, by: FullBatchALM) -> Solution:
-        after = solved(on, by, **(options if before is None else {**options, "x0": before.x}))
-        return after if before is None else joined(before, after)
 
-    decay = weight_decay
+@dataclass(frozen=True)
+class _Runs:
+    """How the runs of one training go. first: the method of the run that begins; quick: that of those which go on from
+    it. refined: as in `train_full_batch`. decay: the weight decay in the objective of all of them. options: of `solve`."""
 
-    def under(on: FairProblem, share: float) -> Any:
-        stated = on if refined == "no" else on.with_objective(Accuracy(share))
-        return Decayed(stated, decay) if decay else stated
+    first: FullBatchALM
+    quick: FullBatchALM
+    refined: Refined
+    decay: float
+    options: dict[str, Any]
 
-    begin = method if refined == "no" else replace(quick, sharpness=method.sharpness)
-    solution, share = run(None, under(first, 0.0), begin), 0.0
-    separated = solution.stopped != "interrupted" and _separates(first, solution.x)
-    if separated and not decay:
-        decay = USUAL / first.total_rows
-        solution = run(replace(solution, x=torch.zeros_like(solution.x)), under(first, 0.0), begin)
-    tried = None if refined == "no" or not solution.feasible or separated else MIDDLE
-    seen = [] if tried is None else [_quality(first, solution.x)]
-    few = refined == "auto" and first.total_rows < ROWS_EACH * first.n
-    tried = None if few and seen and not constant_on(first, seen[0].accuracy) else tried
+    @classmethod
+    def of(
+        cls, problem: FairProblem, method: FullBatchALM, refined: Refined, decay: float, options: dict[str, Any]
+    ) -> _Runs:
+        """The runs by a method that is less exact where another run follows."""
+        on_distributions = any(bound.free_thresholds for bound in problem.plan.notions)
+        quick = replace(
+            method,
+            sharpness=method.sharpness[-1:],
+            patience=1,
+            tolerance=10 * method.tolerance,
+            unmet=min(UNMET, method.unmet) if on_distributions else method.unmet,
+        )
+        first = method if refined == "no" else replace(quick, sharpness=method.sharpness)
+        return cls(first, quick, refined, decay, options)
+
+    @property
+    def held(self) -> FairProblem | None:
+        """The problem of the validation rows, if any."""
+        return self.options.get("validation")
+
+    def objective(self, problem: FairProblem, share: float) -> Any:
+        """The problem with this share of the error rate and the weight decay in its objective."""
+        stated = problem if self.refined == "no" else problem.with_objective(Accuracy(share))
+        return Decayed(stated, self.decay) if self.decay else stated
+
+    def run(self, problem: FairProblem, share: float, before: Solution) -> Solution:
+        """A quick run from the solution `before`, joined to it."""
+        after = solved(self.objective(problem, share), self.quick, **{**self.options, "x0": before.x})
+        return joined(before, after)
+
+    def lowest_loss(self, problem: FairProblem, before: Solution | None = None) -> Solution:
+        """The first run; or after another one, joined to it, from zeros."""
+        if before is None:
+            return solved(self.objective(problem, 0.0), self.first, **self.options)
+        zeros = {**self.options, "x0": torch.zeros_like(before.x)}
+        return joined(before, solved(self.objective(problem, 0.0), self.first, **zeros))
+
+
+def _begun(problem: FairProblem, runs: _Runs, whole: bool) -> tuple[_Runs, Solution, float, bool]:
+    """The lowest loss and from there towards accuracy: the runs, with the decay that a loss without a lowest point
+    asks for, the solution, its share of the error rate, and whether the lowest loss decides every row right.
+
+    whole: whether these are all rows."""
+    solution = runs.lowest_loss(problem)
+    separated = solution.stopped != "interrupted" and _separates(problem, solution.x)
+    if separated and not runs.decay:
+        runs = replace(runs, decay=USUAL / problem.total_rows)
+        solution = runs.lowest_loss(problem, solution)
+    if runs.refined == "no" or not solution.feasible or separated:
+        return runs, solution, 0.0, separated
+    return runs, *_towards_accuracy(problem, runs, solution, whole), separated
+
+
+def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, whole: bool) -> tuple[Solution, float]:
+    """The solution with as much of the error rate in the objective as pays, and that share."""
+    auto, share = runs.refined == "auto", 0.0
+    seen = [_quality(problem, solution.x)]
+    few = auto and problem.total_rows < ROWS_EACH * problem.n
+    tried = None if few and not constant_on(problem, seen[0].accuracy) else MIDDLE
     refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and solution.stopped != "interrupted":
-        after = run(solution, under(first, tried), quick)
-        now, before = _quality(first, after.x), seen[0]
-        least = min(now, *seen).area - AUC_LOSS if refined == "auto" else 0.0
+        after = runs.run(problem, tried, solution)
+        now, before = _quality(problem, after.x), seen[0]
+        least = min(now, *seen).area - AUC_LOSS if auto else 0.0
         better = bool(after.feasible) and now.accuracy >= before.accuracy
         kept = better and not now.area < least
         refused += [(after, tried, now)] if better and not kept else []
         seen = [now, *seen] if kept else [*seen, now]
         solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
         tried = (MORE if kept else LESS) if tried == MIDDLE else None
-    held = options.get("validation")
-    if refused:
-        alone = part is None and held is None
-        solution, share = _despite_the_area(first, (solution, share), refused, seen[0], min(seen).area, alone)
-    first = problem
-    if part is not None and solution.stopped != "interrupted":
-        solution = run(solution, under(problem, share), quick)
-    if refined == "yes" and solution.feasible and held is None and not separated and solution.stopped != "interrupted":
+    if not refused:
+        return solution, share
+    alone = whole and runs.held is None
+    return _despite_the_area(problem, (solution, share), refused, seen[0], min(seen).area, alone)
+
+
+def _moved_along_lines(
+    problem: FairProblem, runs: _Runs, solution: Solution, share: float, separated: bool
+) -> Solution:
+    """A feasible solution moved to where fewer decisions are wrong, or numbers are predicted with a lower error."""
+    if runs.refined == "yes" and not separated:
         moved = fewer_wrong(problem, solution.x)
-        if moved is not solution.x:
-            solution = replace(solution, x=scaled(under(problem, share), moved))
-    if refined == "no" and solution.feasible and held is None and not decay and solution.stopped != "interrupted":
-        solution = replace(solution, x=lower_error(problem, solution.x))
-    near = BothRows(problem, held) if held is not None and problem.plan.ranks else under(problem, share)
-    return solution, {
-        **optimality(near, method, solution.x, problem.total_rows),
-        "error_share": share,
-        "weight_decay": decay,
-        "separated": separated,
-    }
+        return solution if moved is solution.x else replace(solution, x=scaled(runs.objective(problem, share), moved))
+    if runs.refined == "no" and not runs.decay:
+        return replace(solution, x=lower_error(problem, solution.x))
+    return solution
 
 
 def _despite_the_area(
@@ -230,9 +215,9 @@ def _despite_the_area(
     constant = constant_on(problem, quality.accuracy)
     bought = []
     for after, tried, now in refused:
-        gain, error = gained(problem, solution.x, after.x)
-        pays = gain > beyond_chance(problem) * error and area_of_loss - now.area <= AUC_LOSS + gain
-        if pays or (constant and gain > SURE * error and ranks_surely(problem, now.area)):
+        gain = gained(problem, solution.x, after.x)
+        pays = gain.beyond_chance(problem) and area_of_loss - now.area <= AUC_LOSS + gain.accuracy
+        if pays or (constant and gain.over_constant(problem, now.area)):
             bought.append(((now.accuracy, now.area), after, tried))
     if bought:
         _, after, share = max(bought, key=lambda one: one[0])
@@ -242,19 +227,6 @@ def _despite_the_area(
     after, tried, _ = refused[-1]
     x, t = part_way(problem, solution.x, after.x, lambda at: area_of_loss - area(problem, at) <= AUC_LOSS)
     return replace(solution, x=x), share + t * (tried - share)
-
-
-def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[str, Any]:
-    """How nearly x (n,) is an optimum under the last surrogates of the method, with the multipliers that are not 0 by
-    name. Of a method that goes by random batches nothing is said where the `rows`, or the parameters,
-    are more than NEAR_ROWS."""
-    if isinstance(method, FullBatchALM):
-        problem = problem.sharpened(method.sharpness[-1])
-    elif max(rows, problem.n) > NEAR_ROWS:
-        return {}
-    near = kkt(problem, x)
-    prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
-    return {**near._asdict(), "multipliers": prices}
 
 
 class _Quality(NamedTuple):
@@ -272,64 +244,9 @@ def _quality(problem: FairProblem, x: Tensor) -> _Quality:
     return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
 
 
-def gained(problem: FairProblem, x: Tensor, other: Tensor) -> tuple[float, float]:
-    """By how much `other` (n,) is more accurate than x on the problem's rows, and the standard error of that
-    (McNemar's, of the rows decided otherwise)."""
-    weight = problem.weight_of_rows()
-    before, after = (problem.all_scores(at) > 0 for at in (x, other))
-    sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
-    for w, y, old, new in zip(*(each.split(SLICE) for each in (weight, problem.targets, before, after)), strict=True):
-        more = (w * (old != new) * torch.where(new == (y > 0.5), 1.0, -1.0)).double()
-        sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
-    total, gain, square = problem.shards.sum(sums).tolist()
-    return gain / total, square**0.5 / total
-
-
-def beyond_chance(problem: FairProblem) -> float:
-    """How many standard errors of a gain are more than chance gives the best of n free numbers: sqrt(n) of them in the
-    mean, and SURE more."""
-    return problem.n**0.5 + SURE
-
-
-def ranks_surely(problem: FairProblem, area: float) -> bool:
-    """Whether an area under the ROC curve of the problem's rows is surely above that of scores that know nothing of the
-    label (1/2, with the standard error of Mann and Whitney)."""
-    mass = problem.weight_of_classes(2)
-    share, rows = float(mass[1] / mass.sum()), problem.total_rows
-    return area - 0.5 > beyond_chance(problem) * ((rows + 1) / (12 * share * (1 - share))) ** 0.5 / rows
-
-
 def _separates(problem: FairProblem, x: Tensor) -> bool:
     """Whether x (n,) decides every row right by a logistic score, so that larger weights always lower the loss."""
     if problem.loss is not LOGISTIC or problem.model.outputs > 1 or problem.plan.ranks:
         return False
     wrong = ((problem.all_scores(x) > 0) != (problem.targets > 0.5)).sum()
     return float(problem.shards.sum(wrong)) == 0
-
-
-def area(problem: FairProblem, x: Tensor) -> float:
-    """The area under the ROC curve of the problem's rows at x (n,), ties counted half;
-    NaN where they have one class."""
-    weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
-    parts = problem.shards.gather((problem.all_scores(x).cpu().numpy(), problem.targets.cpu().numpy(), weight))
-    scores, y = (np.concatenate([part[i] for part in parts]) for i in range(2))
-    return auc(scores, y == 1, y == 0, None if weight is None else np.concatenate([part[2] for part in parts]))
-
-
-def joined(before: Solution, after: Solution, stay: bool = False) -> Solution:
-    """`after`, a run begun where `before` ended, with the steps, seconds and records of both;
-    with `stay` the point that `before` found."""
-    steps, seconds = before.steps, before.seconds
-    shifted = [{**row, "step": row["step"] + steps, "seconds": row["seconds"] + seconds} for row in after.records[1:]]
-    kept: tuple[str, ...] = ("x", "feasible", "violation", "message") if stay else ()
-    if not stay and before.found and after.feasible and not after.found:
-        kept = ("message",)  # the start that alone meets the bounds is what `before` found
-    return replace(
-        after,
-        **{name: getattr(before, name) for name in kept},
-        records=[*before.records, *shifted],
-        steps=steps + after.steps,
-        seconds=seconds + after.seconds,
-        best_step=torch.where((after.best_step > 0) & (not stay), steps + after.best_step, before.best_step),
-        counts=Counts(**{name: n + getattr(before.counts, name) for name, n in after.counts.as_dict().items()}),
-    )

@@ -19,15 +19,15 @@ from typing import Any
 import torch
 
 from fairbound.estimators.auc_training import Start, auc_start
-from fairbound.estimators.full_batch import solved
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.runs import solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP
 from fairbound.rows.sparse import SparseRows
 
 
-def area_start(problem: FairProblem, held: FairProblem | None = None, groups: int = 1) -> Start | None:
+def area_start(problem: FairProblem, held: FairProblem | None, groups: int) -> Start | None:
     """`auc_start`; of features with terms of so many `groups` the better of it and of one score for all groups, scaled
     and shifted for each. Both are judged by the true areas, on the rows `held` too."""
     exact = auc_start(problem, held)

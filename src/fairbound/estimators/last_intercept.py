@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks_only
-from fairbound.estimators.full_batch import beyond_chance, gained
+from fairbound.estimators.gains import beyond_chance, gained
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import best_intercept
 from fairbound.estimators.trained import Trained, accuracy_of, largest_share, meeting

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.choosing import Refined
-from fairbound.estimators.full_batch import joined, train_full_batch
+from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.runs import joined
 from fairbound.estimators.weight_decay import decay_of
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan

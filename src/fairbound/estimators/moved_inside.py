@@ -14,7 +14,9 @@ from typing import Any
 
 from torch import Tensor
 
-from fairbound.estimators.full_batch import SURE, area, beyond_chance, gained, joined, optimality, ranks_surely
+from fairbound.estimators.gains import area, gained
+from fairbound.estimators.optimality import optimality
+from fairbound.estimators.runs import joined
 from fairbound.estimators.trained import (
     MOST,
     Trained,
@@ -80,9 +82,6 @@ def _asked_for(trained: Trained) -> bool:
 def _surely_better(trained: Trained, x: Tensor) -> bool:
     """Whether x (n,) surely decides more rows right than `trained`."""
     problem = trained.problem
-    gain, error = gained(problem, trained.solution.x, x)
-    if gain > beyond_chance(problem) * error:
-        return True
-    accuracy = trained.accuracy()
+    gain, accuracy = gained(problem, trained.solution.x, x), trained.accuracy()
     constant = accuracy is not None and constant_on(problem, accuracy)
-    return constant and gain > SURE * error and ranks_surely(problem, area(problem, x))
+    return gain.beyond_chance(problem) or (constant and gain.over_constant(problem, area(problem, x)))

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.full_batch import part_of
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import Model
@@ -18,6 +17,9 @@ from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 from fairbound.rows.strata import in_least_memory
+
+PART_ROWS = 100_000
+"""With more than twice as many rows, training begins on a random part with so many."""
 
 
 def builder(
@@ -135,3 +137,13 @@ def problem_like(
         device=problem.device,
         shards=problem.shards,
     )
+
+
+def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
+    """Numbers of about PART_ROWS of n rows, at least one of every stratum; None where all rows are to be taken.
+
+    strata: (n, C) integers, equal rows being one stratum.
+    """
+    if n <= 2 * PART_ROWS:
+        return None
+    return stratified_split(strata, [1 - PART_ROWS / n], seed_for("part", root=seed))[0]

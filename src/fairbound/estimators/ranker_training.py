@@ -13,7 +13,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
 from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
 from fairbound.estimators.fit_report import run_facts
-from fairbound.estimators.full_batch import optimality
+from fairbound.estimators.optimality import optimality
 from fairbound.estimators.trained import TrainedRanker
 from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.ranking_problem import RankingProblem

@@ -41,7 +41,8 @@ from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.postprocessing.weights import refuses_weights, weighted_part
-from fairbound.rows.groups import Groups, warn_of_groups
+from fairbound.rows.doubtful import warn_of_groups
+from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.tables.naming import named_features

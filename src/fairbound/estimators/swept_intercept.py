@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fairbound.estimators.trained import Trained, better, meeting
 from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
@@ -48,7 +48,7 @@ def swept_intercept(trained: Trained) -> Trained:
         return trained
     cells = np.append(problem.counts_of_cells(), problem.rows)
     alone = problem.within(cells <= FEW)
-    coarse = coarse_groups(problem.plan, problem.counts_of_cells()) and alone.any()
+    coarse = bounds_below_a_step(problem.plan, problem.counts_of_cells()) and alone.any()
     if solution.stopped == "interrupted" or (solution.found and not coarse):
         return trained
     decay = trained.optimality.get("weight_decay", 0.0)

@@ -2,17 +2,18 @@
 
 Under "auto" a linear model trained on all rows at once that is hardly better than a constant is compared with one moved
 inside its bounds along lines (see `moved_inside`), and with one of random batches where it still is a constant, where it
-meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a
-short trial, unless the model is linear or all rows at once follow (see `step_trial`). Batches that meet few rows again
-and again end for a network where other rows ask for it; it is then trained further on all rows at once where that is of
-use (see `whole_network`), and its last layer is solved on all rows, with weight decay (see `last_layer`). The last
-layer of a network trained without bounds, for as many steps, is solved so too: layers that bounds have shaped may have
-lost what a last layer needs. The better of the two models is taken.
+meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless
+the model is linear or all rows at once follow (see `step_trial`). A network of two classes makes as many steps as other
+rows show to be of use; it is then trained further on all rows at once where that is of use (see `whole_network`), and
+its last layer is solved on all rows, with weight decay (see `last_layer`). The last layer of a network trained without
+bounds, for as many steps as are of use there, is solved so too: layers that bounds have shaped may have lost what a
+last layer needs. The better of the two models is taken. Only where neither meets the bounds are random batches made as
+for other models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -38,8 +39,8 @@ from fairbound.estimators.trained import (
     largest_share,
 )
 from fairbound.estimators.weight_decay import decay_of
-from fairbound.estimators.whole_network import stopped_early, trained_further
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.estimators.whole_network import STEP_SIZE, limits_of, trained_further, useful_steps
+from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
 from fairbound.models.mlp import is_linear
@@ -51,6 +52,10 @@ AT_ONCE = Budget(steps=FullBatchALM().rounds)
 
 GENTLE = 1 / 8
 """Share of the usual price of bounds where at that price hardly anything was learnt."""
+
+EARLY = "Random batches ended after {:,} steps, as rows that they had not met showed to be of use."
+FURTHER = "After random batches all layers were trained on all rows at once (rounds: {}), as rows kept apart showed to be of use."
+"""Notes on a network."""
 
 FEW = Budget(steps=10)
 """The budget where a group has too few rows for its scores to meet a bound on distributions."""
@@ -121,10 +126,17 @@ def train(
             return Trained(problem, made.held, trial.interrupted, method, limit, [], [])
         method, limit = trial.method, limit if budget is None else trial.left
         run = partial(run, budget=limit, x0=x0 if trial.x is None else trial.x)
-    trained = on_batches(made, run, method, choice.margins, limit)
     if not choice.last_layer:
-        return _gentler(trained, made, fresh, choice, limit)
-    return _network_finished(trained, made, run, limit, refined, weight_decay, options["seed"], options["progress"])
+        return _gentler(on_batches(made, run, method, choice.margins, limit), made, fresh, choice, limit)
+    assert isinstance(method, ALM)
+    limits = limits_of(limit, budget is not None, problem.total_rows, batch_size * problem.shards.count)
+    if limits and limits[-1] is not limit:
+        method = replace(method, step_size=STEP_SIZE)
+    trained = _network(made, method, run, limit, limits, refined, weight_decay, options["seed"], options["progress"])
+    if trained.solution.found or trained.solution.stopped == "interrupted":
+        return trained
+    batches = on_batches(made, run, method, choice.margins, limit)
+    return better(trained, batches, refined, "Random batches alone gave the better model, which is taken.")
 
 
 def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], choice: Chosen, limit: Budget) -> Trained:
@@ -177,38 +189,40 @@ def _at_once(
     return Trained(problem, held, solution, method, rounds, notes, [], optimality)
 
 
-def _network_finished(
-    trained: Trained,
+def _network(
     made: Problems,
+    method: ALM,
     run: Callable[..., Solution],
     limit: Budget,
+    limits: Sequence[Budget],
     refined: Refined,
     weight_decay: float | Literal["auto"],
     seed: int,
     progress: bool,
 ) -> Trained:
-    """What follows random batches under "auto" where the model is a network; see the module's docstring."""
-    if trained.held is not None and made.all_rows is not None:
-        problem, held = made.all_rows(), None
-    else:
-        problem, held = trained.problem, trained.held
-    finish = partial(
-        _with_last_layer, problem, held, refined=refined, weight_decay=weight_decay, budget=AT_ONCE, progress=progress
-    )
-    first, steps = stopped_early(run, problem, trained.method, trained.solution, trained.held is not None, seed)
-    further, rounds = trained_further(problem, first, seed, progress)
-    early = f"Random batches ended after {steps:,} steps, as rows that they had not met showed to be of use."
-    notes = [early] if steps else []
-    said_so = f"After random batches all layers were trained on all rows at once (rounds: {rounds}), as rows kept apart showed to be of use."
-    trained = finish(trained._replace(solution=further, notes=[*trained.notes, *notes, *([said_so] if rounds else [])]))
-    if not problem.m or trained.solution.stopped == "interrupted":
-        return trained
-    plain = SGD(decay=0.5)
-    limit = Budget(steps=steps) if steps else limit
-    free = run(problem, plain, validation=held, patience=1.0, budget=limit)
-    unbound = finish(Trained(problem, held, free, plain, limit, notes, []))
+    """A network of random batches and what follows them under "auto"; see the module's docstring. limits: as of
+    `useful_steps`; limit: of a run where that says nothing."""
+    problem, held = made.problem, made.held
+
+    def trained(by: ALM | SGD) -> Trained:
+        steps, broken_off = useful_steps(run, problem, by, held, seed, limits)
+        until, patience = (Budget(steps=steps), {"patience": 1.0}) if steps else (limit, {})
+        if broken_off is not None:
+            return Trained(problem, held, broken_off, by, until, [], [])
+        solution, rounds = run(problem, by, validation=held, budget=until, **patience), 0
+        if isinstance(by, ALM):
+            solution, rounds = trained_further(problem, solution, seed, progress)
+        notes = [EARLY.format(steps)] * bool(steps) + [FURTHER.format(rounds)] * bool(rounds)
+        before = Trained(problem, held, solution, by, until, notes, [])
+        more = {"refined": refined, "weight_decay": weight_decay, "budget": AT_ONCE, "progress": progress}
+        return _with_last_layer(problem, held, before, **more)
+
+    bound = trained(method)
+    if not problem.m or bound.solution.stopped == "interrupted":
+        return bound
+    free = trained(SGD(step_size=method.step_size, decay=0.5))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
-    return better(trained, unbound, refined, note)
+    return better(bound, free, refined, note)
 
 
 def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
@@ -231,7 +245,7 @@ def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:
     """A note where a group has too few rows for scores of its own to meet a bound on distributions; else none."""
-    if not any(bound.free_thresholds for bound, _ in coarse_groups(problem.plan, problem.counts_of_cells())):
+    if not any(found.bound.free_thresholds for found in bounds_below_a_step(problem.plan, problem.counts_of_cells())):
         return []
     why = "as a group has too few rows for its scores to meet the bound; a stated budget is used in full."
     return [f"Only {FEW.text} were tried, {why}"]

@@ -20,7 +20,8 @@ from fairbound.fairness.objectives import objective_of
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
-from fairbound.rows.groups import Groups, twin_words
+from fairbound.rows.doubtful import twin_words
+from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last, two_needed
 from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards
@@ -103,7 +104,7 @@ def without(X: Any, columns: Sequence[str]) -> Any:
     return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
 
 
-def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> bool:
+def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards) -> bool:
     """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of
     numbers or of at most MOST_CLASSES classes, of a dense table of at most MOST_BENT rows that one process holds whole,
     without terms of groups. labels: class numbers, or floats; None for a model that predicts neither."""
@@ -112,13 +113,13 @@ def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards = A
     return linear and whole and len(labels) <= MOST_BENT and may_be_asked(labels)
 
 
-def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards = ALONE) -> TableOptions:
+def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards) -> TableOptions:
     """The options of an estimator's encoder, with knots="auto" by default. Arguments as in `bends_by_default`."""
     stated = estimator.options or TableOptions()
     return stated.or_knots("auto") if bends_by_default(estimator, table, labels, shards) else stated
 
 
-def encoded_rows(estimator: Any, X: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:
+def encoded_rows(estimator: Any, X: Any, shards: Shards, labels: Any) -> Encoded:
     """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each.
     labels: as in `Encoded.of`."""
     if not isinstance(X, Encoded):

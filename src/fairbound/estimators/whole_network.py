@@ -7,13 +7,14 @@ of them are then made on all rows as gave the lowest objective, with the price o
 others: none where that only rose. The network has met these others on its batches, so that they speak for fewer rounds
 rather than for more.
 
-Batches that meet few rows again and again overfit already. Then as many steps are made again on all rows as were best
-on rows that a run has not met (early stopping: Prechelt 1998).
+The batches themselves also overfit where they meet few rows again and again, and the usual number of steps is too small
+where rows are many. So as many steps are made as were best on rows that a run has not met (early stopping: Prechelt
+1998).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,8 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.full_batch import PART_ROWS, WithoutSearch, joined
-from fairbound.estimators.problems import problem_like
+from fairbound.estimators.problems import PART_ROWS, problem_like
+from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
@@ -39,7 +40,17 @@ MOST_ROWS = 2 * PART_ROWS
 """With more rows no round is made: each takes about ten passes."""
 
 FEW_PASSES = 20.0
-"""Batches that meet each row no more often than this are left as they are."""
+"""Batches that meet each row no more often than this need not end early."""
+
+MOST_STEPS, MOST_PASSES = 8000, 100
+"""Steps that are tried, and how often they meet each row, where the loss on rows not met still falls."""
+
+STEP_SIZE = 0.4
+"""The step size where more steps than usual may be of use: four times that of `ALM`, which leaves more unlearnt. Where
+rows are few it would gain nothing."""
+
+LATE = 2 / 3
+"""Share of the steps from which on the loss still falls, if it is lowest there."""
 
 LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])
 """Rounds of the last sharpness alone. The last layer is still to be solved."""
@@ -66,30 +77,47 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
     return joined(solution, _rounds(problem, solution.last, rounds, progress), stay=True), rounds
 
 
-def stopped_early(
-    run: Callable[..., Solution], problem: FairProblem, method: Method[Any], first: Solution, held: bool, seed: int
-) -> tuple[Solution, int]:
-    """`first`, a run of the method, its last iterate that of a shorter one on the rows of `problem`, and the steps of
-    it: as many as make the cost of `cheapest` lowest on rows that the run did not meet, at least 1.
+def useful_steps(
+    run: Callable[..., Solution],
+    problem: FairProblem,
+    method: Method[Any],
+    held: FairProblem | None,
+    seed: int,
+    limits: Sequence[Budget],
+) -> tuple[int, Solution | None]:
+    """How many steps of the method, at least 1, make the cost of `cheapest` lowest on rows that they do not meet; and
+    the run that the user stopped, judged on the rows of `problem`, or None.
 
-    run: `solve` without problem and method. held: whether rows were held back from `first`; else the steps are chosen
-    by another run, on a part of the rows. 0, and `first` itself, after few passes, in several processes, for ranks, and
-    where a group has too few rows to divide.
+    run: `solve` without problem and method. held: rows held back from `problem`; None: a part of its rows is. limits:
+    budgets of a run, each tried where the cost still fell at the end of the one before. 0 without limits, in several
+    processes, for ranks, and where a group has too few rows to divide.
     """
-    few = first.counts.samples <= FEW_PASSES * problem.total_rows
-    if few or not problem.shards.alone or problem.plan.ranks or first.stopped == "interrupted":
-        return first, 0
-    tried = first
-    if not held:
+    if not limits or not problem.shards.alone or problem.plan.ranks:
+        return 0, None
+    part, others = problem, held
+    if held is None:
         try:
             part, others = _parts(problem, seed)
-        except EmptyGroupError:
-            return first, 0
-        tried = run(part, method, validation=others, patience=1.0)
-    steps = max(cheapest(tried.records, tried.state.multipliers), 1)
-    if tried.stopped == "interrupted":
-        return replace(first, stopped="interrupted"), 0
-    return joined(first, run(problem, method, budget=Budget(steps=steps), patience=1.0), stay=True), steps
+        except EmptyGroupError:  # a group of so few rows that the others have none
+            return 0, None
+    steps = 0
+    for limit in limits:
+        tried = run(part, method, validation=others, patience=1.0, budget=limit)
+        if tried.stopped == "interrupted":
+            violation = problem.evaluate(tried.x).violation
+            return 0, replace(tried, feasible=violation <= 0, violation=violation)
+        steps = max(cheapest(tried.records, tried.state.multipliers), 1)
+        if steps < LATE * tried.steps:
+            break
+    return steps, None
+
+
+def limits_of(limit: Budget, stated: bool, rows: int, batch_size: int) -> list[Budget]:
+    """The budgets of `useful_steps` after one that the user has `stated`, or the usual one, on so many rows: itself where
+    it meets each row often, and a longer one where none was stated."""
+    often = limit.steps * batch_size > FEW_PASSES * rows
+    most = min(MOST_STEPS, MOST_PASSES * rows // batch_size)
+    return [limit] * often + [Budget(steps=most)] * (not stated and most > limit.steps)
 
 
 def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:

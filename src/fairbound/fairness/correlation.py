@@ -10,25 +10,18 @@ clicked.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from fairbound.fairness.batches import Batch
-from fairbound.fairness.fairret import Attributes, GroupPenalty, PenaltyOfScores
+from fairbound.fairness.fairret import PenaltyOfScores, PenaltyOnScores
 
 
-class Correlation(GroupPenalty):
+class Correlation(PenaltyOnScores):
     """The penalty of a FairProblem, for the groups of `attributes`. Absent groups and constant scores add 0."""
 
-    def __init__(self, problem: Any, attributes: Attributes = "each"):
-        super().__init__(problem, lambda scores, groups, targets: scores.sum(), attributes)
-
     def of_scores(self, scores: Tensor, batch: Batch) -> PenaltyOfScores:
-        """Value (...,) and slope (..., B) of scores (..., B)."""
-        member = self.sensitive if batch.rows is None else self.sensitive[batch.rows]
-        member = member.movedim(-1, -2).to(scores)  # (..., S, B)
+        member = self.groups_of(batch).movedim(-1, -2).to(scores)  # (..., S, B)
         weight = (batch.objective / batch.objective.sum(-1, keepdim=True)).expand_as(scores).unsqueeze(-2)
         away = scores.unsqueeze(-2) - (weight * scores.unsqueeze(-2)).sum(-1, keepdim=True)
         apart = member - (weight * member).sum(-1, keepdim=True)

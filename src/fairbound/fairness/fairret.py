@@ -14,6 +14,7 @@ Departs: a group whose statistic is undefined on a batch (no row, or no positive
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -145,22 +146,19 @@ def one_hot(problem: FairProblem, attributes: Attributes = "each") -> Tensor:
     return made
 
 
-class GroupPenalty:
-    """A penalty on the scores of a FairProblem's rows, for `fairbound.problems.penalised.Penalised`.
+class PenaltyOnScores(ABC):
+    """A penalty on the scores of a FairProblem's rows in groups, for `fairbound.problems.penalised.Penalised`.
 
-    penalty: a NormPenalty; or a function of (scores (B, 1), groups one-hot (B, S), targets (B, 1)) that returns one
-        number and is differentiable, which sees the rows of a batch without their weights: with sampling="balanced"
-        everybody is then equally many rows of every stratum. attributes: see `one_hot`.
-    undefined: groups left out so far because a batch does not define their statistic.
+    attributes: see `one_hot`. undefined: groups left out so far because a batch does not define their statistic.
     """
 
-    def __init__(self, problem: Any, penalty: NormPenalty | Penalty, attributes: Attributes = "each"):
+    def __init__(self, problem: Any, attributes: Attributes = "each"):
         made = innermost(problem)
         if not isinstance(made, FairProblem):
             raise OptionError(f"a penalty on groups needs a FairProblem, got {type(made).__name__}.")
         if made.model.outputs != 1:
             raise OptionError(f"the penalty needs one score per row, the model gives {made.model.outputs}.")
-        self.problem, self.penalty, self.undefined = made, penalty, 0
+        self.problem, self.undefined = made, 0
         self.sensitive = one_hot(made, attributes)
 
     def value(self, x: Tensor, batch: Batch) -> Tensor:
@@ -177,15 +175,35 @@ class GroupPenalty:
         self.undefined += made.undefined
         return made.value, tape.vjp(made.slope)
 
+    def groups_of(self, batch: Batch) -> Tensor:
+        """(..., B, S) which of the groups each row of the batch is in."""
+        return self.sensitive if batch.rows is None else self.sensitive[batch.rows]
+
+    @abstractmethod
     def of_scores(self, scores: Tensor, batch: Batch) -> PenaltyOfScores:
-        """Value, slope in the scores (..., B) and undefined groups on a batch."""
-        groups = self.sensitive if batch.rows is None else self.sensitive[batch.rows]
+        """Value (...,), slope in the scores (..., B) and undefined groups on a batch."""
+
+
+class GroupPenalty(PenaltyOnScores):
+    """How far a statistic of each group is from that of everybody, or a penalty of your own.
+
+    penalty: a NormPenalty; or a function of (scores (B, 1), groups one-hot (B, S), targets (B, 1)) that returns one
+        number and is differentiable, which sees the rows of a batch without their weights: with sampling="balanced"
+        everybody is then equally many rows of every stratum.
+    """
+
+    def __init__(self, problem: Any, penalty: NormPenalty | Penalty, attributes: Attributes = "each"):
+        super().__init__(problem, attributes)
+        self.penalty = penalty
+
+    def of_scores(self, scores: Tensor, batch: Batch) -> PenaltyOfScores:
+        groups = self.groups_of(batch)
         if isinstance(self.penalty, NormPenalty):
             return self.penalty(scores, groups, batch.targets.expand_as(scores), batch.objective)
         return _of_callable(self.penalty, scores, groups, batch.targets)
 
 
-def penalty_of(statistic: str, norm: float, penalty: Any = None) -> NormPenalty | Penalty:
+def penalty_of(statistic: str, norm: float, penalty: Any) -> NormPenalty | Penalty:
     """The user's penalty where there is one, else the NormPenalty of these options."""
     if penalty is None:
         return NormPenalty(statistic, norm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +26,17 @@ def cells_behind(plan: Plan, rows: np.ndarray) -> np.ndarray:
     return np.unique(np.concatenate(out))
 
 
-def coarse_groups(plan: Plan, rows: np.ndarray) -> list[tuple[Bound, str]]:
-    """The bounds smaller than the steps in which the value of a group (or the class) moves, and what is said of each.
-    rows: (K,) training rows of every cell."""
+class BelowAStep(NamedTuple):
+    """A bound smaller than the steps in which the value of a group (or class) of few rows moves. said: of it, with the
+    next move; without: the bound as text that leaves such groups out, as `without_few_rows` gives it."""
+
+    bound: Bound
+    said: str
+    without: str | None
+
+
+def bounds_below_a_step(plan: Plan, rows: np.ndarray) -> list[BelowAStep]:
+    """The bounds that groups (or classes) of few rows can hardly meet. rows: (K,) training rows of every cell."""
     out = []
     for number, bound in enumerate(plan.notions):
         if bound.bound == 0:
@@ -39,7 +48,8 @@ def coarse_groups(plan: Plan, rows: np.ndarray) -> list[tuple[Bound, str]]:
             continue
         if bound.about == "class":
             why = f"with only {rows[few[0]]} training rows of the class, one error already breaks the bound."
-            out.append((bound, f"{bound.text}: {why} Give more rows of it, or loosen the bound."))
+            said = f"{bound.text}: {why} Give more rows of it, or loosen the bound."
+            out.append(BelowAStep(bound, said, None))
             continue
         named = shortlist((f"{plan.cell_names[c]!r} ({rows[c]})" for c in few), 3)
         why = (
@@ -50,16 +60,13 @@ def coarse_groups(plan: Plan, rows: np.ndarray) -> list[tuple[Bound, str]]:
             why = f"What is measured of {rows[few[0]]} rows moves in steps of {step[few[0]]:.2g}"
         if bound.free_thresholds:
             why = f"{rows[few[0]]} scores are {step[few[0]]:.2g} from another group's at least, unless they are tied"
-        said = f"{bound.text}: too few training rows for a difference this small in {named}. {why}."
-        text = without_few_rows(bound, rows[used])
-        leave = "" if text is None else f"leave groups of so few rows out ({text}), "
-        out.append(
-            (
-                bound,
-                f"{said} Merge the group with another, {leave}mark its values missing so that no bound holds for it, or loosen "
-                "the bound.",
-            )
+        without = without_few_rows(bound, rows[used])
+        leave = "" if without is None else f"leave groups of so few rows out ({without}), "
+        said = (
+            f"{bound.text}: too few training rows for a difference this small in {named}. {why}. Merge the group with another, "
+            f"{leave}mark its values missing so that no bound holds for it, or loosen the bound."
         )
+        out.append(BelowAStep(bound, said, without))
     return out
 
 

@@ -15,31 +15,37 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.names import Names, shortlist
-from fairbound.base.records import plain
-from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored
+from fairbound.confidence.contrasts import Contrasts, GapBounds
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
+from fairbound.fairness.everyone import without_overall
+from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
-
-MOST_CONTRASTS = 400
 
 
 @dataclass(frozen=True)
 class Sets:
     """The comparisons of all sets of attributes side by side: U cells, m contrasts.
 
-    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set.
+    values: (R, k) of each set. index, coefficient: (m, t) in the U cells. found: the contrasts of each set. between:
+    (m,) as of `Contrasts`, where groups are compared with all rows.
     """
 
     values: list[tuple[Compared, Values]]
     index: np.ndarray
     coefficient: np.ndarray
     found: list[ValueContrasts]
+    between: np.ndarray | None = None
+
+    @property
+    def contrasts(self) -> Contrasts:
+        """What is compared."""
+        return Contrasts(self.index, self.coefficient, self.between)
 
     def joined(self, part: str) -> np.ndarray:
         """(U,) one of the arrays of Values, all sets and values one after another."""
@@ -56,7 +62,7 @@ class Sets:
 def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
     """What a bound compares on the rows, and the groups, or values of them, that no row measures.
     Raises: EmptyGroupError."""
-    values, found, index, coefficient, missing = [], [], [], [], []
+    values, found, index, coefficient, between, missing = [], [], [], [], [], []
     offset = 0
     for compared, dropped in bound.compared(rows.occurring, "drop" if bound.leaves_out else "partly"):
         missing += dropped
@@ -65,8 +71,10 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         made = bound.value_contrasts(compared)
         if not len(made.index):
             continue
-        overall = bound.against == "overall" and bound.compares != "values"
-        at, c = _without_overall(made, of.totals, k) if overall else (made.index, made.coefficient)
+        at, c = made.index, made.coefficient
+        if bound.against == "overall" and bound.compares != "values":
+            at, c, moved = without_overall(made, of, k)
+            between.append(moved)
         at = at - at // (k + 1)  # units without the overall ones are the cells in order
         values.append((compared, of))
         found.append(made)
@@ -75,23 +83,9 @@ def compared_sets(bound: Any, rows: Scored) -> tuple[Sets, list[str]]:
         offset += r * k
     width = max(i.shape[1] for i in index)
     pad = lambda a: np.pad(a, ((0, 0), (0, width - a.shape[1])))  # noqa: E731
-    sets = Sets(values, np.concatenate([pad(i) for i in index]), np.concatenate([pad(c) for c in coefficient]), found)
+    at, c = (np.concatenate([pad(a) for a in parts]) for parts in (index, coefficient))
+    sets = Sets(values, at, c, found, np.concatenate(between) if between else None)
     return sets, without_rows(bound, rows, missing)
-
-
-def _without_overall(made: ValueContrasts, totals: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The contrasts with the value of all rows written as the mean of the groups', weighted by their rows."""
-    index, coefficient = made.index, made.coefficient
-    share = totals / np.maximum(totals.sum(1, keepdims=True), 1e-300)  # (R, k)
-    is_overall = index % (k + 1) == k
-    at, c = [index], [np.where(is_overall, 0.0, coefficient)]
-    for t in range(index.shape[1]):
-        value = index[:, t] // (k + 1)
-        each = value[:, None] * (k + 1) + np.arange(k)
-        weight = np.where(is_overall[:, [t]], coefficient[:, [t]] * share[value], 0.0)
-        at.append(each)
-        c.append(weight)
-    return np.where(np.concatenate(c, 1) != 0, np.concatenate(at, 1), 0), np.concatenate(c, 1)
 
 
 def without_rows(bound: Any, rows: Scored, dropped: Iterable[str]) -> list[str]:
@@ -154,8 +148,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error)) | left_out_facts(bound, rows.occurring)
     if rows.clusters is not None:
-        contrasts = Contrasts(sets.index, sets.coefficient)
-        heeding = with_shared_clusters(bound, [v for _, v in sets.values], contrasts)
+        heeding = with_shared_clusters(bound, [v for _, v in sets.values], sets.contrasts)
         sets = replace(sets, values=[(c, v) for (c, _), v in zip(sets.values, heeding, strict=True)])
     names = sets.cell_names(bound.tails)
     found, method, needed = _bounds(bound, sets, rows, alpha)
@@ -168,24 +161,17 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     }
 
 
-def _order(bounds: GapBounds) -> np.ndarray:
-    """(m,) sort keys: smallest for the contrast that matters most, largest where nothing is known."""
-    sign = 1.0 if bounds.sense == "at least" else -1.0
-    return np.where(np.isnan(bounds.estimates), np.inf, sign * bounds.estimates)
-
-
 def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBounds, str, Callable[[], int | None]]:
     """Bounds of the value, the name of the method, and a function that gives the number of rows that would decide."""
-    contrasts = Contrasts(sets.index, sets.coefficient)
-    trials = sets.joined("trials")
+    contrasts, trials = sets.contrasts, sets.joined("trials")
     shares, one = trials / max(rows.total, 1), sets.values[0][1]
     if one.means is not None:
-        return loss_bounds(bound, sets, contrasts, shares, alpha)
+        return loss_bounds(bound, sets, contrasts, shares, alpha, rows.power)
     successes = sets.joined("successes")
     share = quotient(successes, trials)
     ratios = bound.compares == "ratios"
     needed = lambda: rate_rows_needed(  # noqa: E731
-        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, transform=one.transform
+        share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, one.transform, rows.power
     )
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts (lower bound) and stated bounds"
     if ratios:
@@ -195,6 +181,8 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
         found = replace(found, estimates=estimates, worst=worst, value=float(estimates[worst]))
         return found, method.format("ratios"), needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
+    if sets.between is not None:
+        found = found.within(2.0 if bound.summed else 1.0)
     return found, method.format("differences"), needed
 
 
@@ -210,14 +198,15 @@ def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
 
 
 def loss_bounds(
-    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float
+    bound: Any, sets: Sets, contrasts: Contrasts, shares: np.ndarray, alpha: float, power: float
 ) -> tuple[GapBounds, str, Callable[[], int | None]]:
     mean, variance = sets.joined("means"), sets.joined("variances")
     least, largest = sets.values[0][1].least, sets.values[0][1].largest
     if largest is None:
         method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
-        return found, method, lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha)
+        needed = lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha, power=power)  # noqa: E731
+        return found, method, needed
     cells, offset = [], 0
     for _, of in sets.values:
         assert of.cells is not None
@@ -231,7 +220,7 @@ def loss_bounds(
     sure = "guaranteed" if weights is None else "guaranteed if no row can weigh more than the heaviest here"
     method = f"betting bounds of mean losses {between} ({sure}), Bonferroni over groups (lower bound) and stated bounds"
     needed = lambda: mean_rows_needed(  # noqa: E731
-        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest
+        mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest, power=power
     )
     return found, method, needed
 
@@ -268,99 +257,8 @@ def judge_shares(
     method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),
-        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha),
+        lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha, power=rows.power),
     )  # fmt: skip
-
-
-def unmeasured(names: Sequence[str], unit: str = "held-out row") -> str:
-    """The sentence that says what no row measures."""
-    return f"No {unit} measures {shortlist(names)}."
-
-
-def finding(
-    bound: Any,
-    rows: Scored,
-    found: GapBounds,
-    name: Callable[[int], str],
-    groups: dict[str, int],
-    method: str,
-    needed: Callable[[], int | None],
-    *,
-    missing: Sequence[str] = (),
-    unit: str = "row",
-    why: str | None = None,
-) -> Finding:
-    """The verdict that bounds of all contrasts give.
-
-    name: of the i-th contrast. groups: how many rows measure each. needed: how many would decide. missing: what no row
-    measures, without which no bound is met that does not leave it out. why: what else may keep the rows from deciding.
-    """
-    verdict = found.verdict(float(bound.bound))
-    missing, more = split_missing(bound, missing, rows)
-    if missing:
-        verdict = "violated" if verdict == "violated" else "insufficient"
-        why = unmeasured(missing, f"held-out {unit}")
-    enough = needed() if verdict == "insufficient" and not missing else None
-    if enough is not None and enough <= len(rows) and why:
-        enough = None  # it is not the number of all rows that keeps these from deciding
-    return (
-        stated_facts(bound, rows)
-        | contrast_facts(found, name)
-        | {
-            "verdict": verdict,
-            "rows_needed": enough,
-            "method": method,
-            "groups": groups,
-            "why": why if missing or verdict == "insufficient" else None,
-        }
-        | (shown_by(found, name) if verdict == "violated" else {})
-        | more
-    )
-
-
-def shown_by(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
-    """Of a bound that is violated, the contrast that lies beyond it most surely, where another has the largest value: a
-    group of two rows may have that, and shows nothing."""
-    ends = -bounds.uppers if bounds.sense == "at least" else bounds.lowers
-    ends = np.where(np.isnan(bounds.estimates), -np.inf, ends)
-    surest = int(np.argmax(ends))
-    if not ends[surest] > ends[bounds.worst]:
-        return {}
-    return {"shown_by": {"name": name(surest), "value": plain(bounds.estimates[surest])}}
-
-
-def split_missing(bound: Any, missing: Sequence[str], rows: Scored) -> tuple[list[str], Finding]:
-    """Of what is missing, what keeps the bound from being met, and the groups that it leaves out (`empty=drop`,
-    `fewest`), for the finding.
-
-    Groups and labels alone decide which are left out, never the model, so the limits of the others hold.
-    """
-    if not missing or not bound.leaves_out:
-        return list(missing), {}
-    return [], {"left_out": list(missing)} | left_out_facts(bound, rows.occurring)
-
-
-def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
-    """The numbers of the largest contrast (of ratios, the smallest), and of the contrasts that matter most; "mirrored"
-    are those that repeat an earlier one in the other direction."""
-    shown, all_of = np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS], bounds.contrasts
-    again = {} if all_of is None else mirrored(all_of.index[shown], all_of.coefficient[shown])
-    return {
-        "value": plain(bounds.value),
-        "lower": plain(bounds.lower),
-        "upper": plain(bounds.upper),
-        "worst": name(bounds.worst),
-        "contrasts": [
-            {
-                "name": name(int(i)),
-                "value": plain(bounds.estimates[i]),
-                "lower": plain(bounds.lowers[i]),
-                "upper": plain(bounds.uppers[i]),
-            }
-            | ({"mirrored": True} if place in again else {})
-            for place, i in enumerate(shown)
-        ],
-    }
 
 
 def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.ndarray, alpha: float) -> Finding:
@@ -374,27 +272,5 @@ def judge_share(bound: Any, name: str, rows: Scored, among: np.ndarray, hit: np.
     method = "Clopper-Pearson (exact binomial) on the rows of the class, Bonferroni over stated bounds"
     return finding(
         bound, rows, found, lambda _: name, groups, method_of_rows(method, rows),
-        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha),
+        lambda: share_rows_needed(found.value, trials / rows.total, bound.bound, alpha, rows.power),
     ) | {"worst": None}  # fmt: skip
-
-
-def stated_facts(bound: Any, rows: Scored) -> Finding:
-    return {
-        "name": bound.name,
-        "text": bound.text,
-        "sense": bound.sense,
-        "bound": float(bound.stated),
-        "confidence": rows.confidence,
-    }
-
-
-def nothing_found(why: str) -> Finding:
-    """The finding where nothing can be measured. why: the reason, in a sentence."""
-    return {
-        **dict.fromkeys(("value", "lower", "upper", "rows_needed", "worst")),
-        "verdict": "insufficient",
-        "method": "none",
-        "groups": {},
-        "contrasts": [],
-        "why": why,
-    }

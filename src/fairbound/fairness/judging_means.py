@@ -9,15 +9,8 @@ import numpy as np
 
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
-from fairbound.fairness.judging import (
-    Sets,
-    finding,
-    loss_bounds,
-    nothing_found,
-    stated_facts,
-    too_few_for_means,
-    unmeasured,
-)
+from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
+from fairbound.fairness.judging import Sets, loss_bounds, too_few_for_means
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import loss_values
 
@@ -53,6 +46,6 @@ def judge_means(
     if rows.clusters is not None:
         (of,) = with_shared_clusters(bound, [of], sums)
     sets = Sets([(None, of)], sums.index, sums.coefficient, [])  # type: ignore[list-item]  # sums name themselves
-    found, method, needed = loss_bounds(bound, sets, sums, of.trials.ravel() / max(rows.total, 1), alpha)
+    found, method, needed = loss_bounds(bound, sets, sums, of.trials.ravel() / max(rows.total, 1), alpha, rows.power)
     why_not = too_few_for_means(sets, names)
     return finding(bound, rows, found, name, groups, method_of_rows(method, rows), needed, why=why_not)

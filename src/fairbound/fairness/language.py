@@ -97,7 +97,7 @@ def option_texts(bound: Any, table: Mapping[str, Option]) -> list[str]:
     return out
 
 
-def read_bound(cls: type[Any], text: str, *, bound: float | None = None) -> Any:
+def read_bound(cls: type[Any], text: str, *, bound: float | None) -> Any:
     """The bound of class `cls` that `text` states. bound: the number, where the text states none.
 
     Raises: OptionError that names what was not understood, with the nearest word that would be.

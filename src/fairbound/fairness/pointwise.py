@@ -210,7 +210,7 @@ def summed_slopes(functions: Sequence[Pointwise], s: Tensor, y: Tensor, weights:
     return total
 
 
-def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int = 1) -> Pointwise:
+def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int) -> Pointwise:
     """A user's per-row loss `loss(scores (B,), targets (B,)) -> (B,)`; its slope comes from autograd.
 
     With outputs > 1 scores are (B, outputs) and targets integers. Stacked runs are given as one long batch.

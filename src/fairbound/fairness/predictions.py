@@ -29,7 +29,7 @@ def speak_of_labels(scores: Any, y: Any, classes: Sequence[Any] | None) -> bool:
 
 
 def read_decisions(
-    scores: Any, threshold: float | None = None, classes: Sequence[Any] | None = None, positive: Any = None
+    scores: Any, threshold: float | None, classes: Sequence[Any] | None, positive: Any
 ) -> tuple[np.ndarray, np.ndarray, Sequence[Any] | None]:
     """Scores, or a column of two words such as approved and denied, where nobody knows the outcomes: (n,) numbers, the
     decisions (n,) as 0 and 1, and what these mean, if it is known.

@@ -28,7 +28,7 @@ class Scored:
 
     target, predicted: (n,) class numbers; classes: their labels as text. scores: (n,) logits of class 1 where there are
     two classes, else None. groups: of the rows. weight: (n,) >= 0, or None for equal ones. confidence: what is promised
-    of all verdicts together, for the records. losses: (n,) of a user's own loss, None for the logistic loss of the
+    of all verdicts together, for the records. power: with what probability `rows_needed` rows are to decide. losses: (n,) of a user's own loss, None for the logistic loss of the
     scores.
     residuals: (n,) predicted minus true, where numbers are predicted: scores are those numbers then, and all target are
     0.
@@ -50,6 +50,7 @@ class Scored:
     each: np.ndarray | None = None
     clusters: np.ndarray | None = None
     documents: Documents | None = None
+    power: float = 0.5
 
     def __post_init__(self) -> None:
         if self.groups is None:

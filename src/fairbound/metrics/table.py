@@ -20,7 +20,8 @@ from fairbound.fairness.predictions import read_predictions
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
 from fairbound.fairness.values import rate_values
-from fairbound.rows.groups import Groups, texts_of, warn_of_groups
+from fairbound.rows.doubtful import warn_of_groups
+from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import as_logits

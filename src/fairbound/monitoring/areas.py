@@ -15,14 +15,8 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, largest
 from fairbound.confidence.sequences import CountsInTime
 from fairbound.fairness.areas.judging import rows_compared
-from fairbound.fairness.judging import (
-    contrast_facts,
-    nothing_found,
-    split_missing,
-    stated_facts,
-    unmeasured,
-    without_rows,
-)
+from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
+from fairbound.fairness.judging import without_rows
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Finding, Scored

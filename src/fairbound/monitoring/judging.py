@@ -20,24 +20,18 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest
+from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, largest, smallest
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
-from fairbound.fairness.judging import (
-    Sets,
-    compared_sets,
-    contrast_facts,
-    nothing_found,
-    split_missing,
-    stated_facts,
-    unmeasured,
-)
+from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
+from fairbound.fairness.judging import Sets, compared_sets
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
+from fairbound.monitoring.everyone import Everyone
 from fairbound.monitoring.growth import grown
 from fairbound.monitoring.tally import Moment
 
@@ -87,7 +81,7 @@ def judge_in_time(
     shares: Shares,
     alpha: float,
     needed: bool,
-    losses: int | None = None,
+    losses: int | None,
 ) -> Finding:
     """The verdict on `bound` now; all verdicts ever given this way are right together with probability 1 - alpha.
 
@@ -112,7 +106,8 @@ def judge_in_time(
         [b if b is None else _counts(bound, sets, _at(rows, b, losses), unit) for b in before],
     )
     error = alpha * shares.of(_names(sets, names))
-    found = _bounds(bound, counts, sets, error, alpha, unit)
+    everyone = Everyone.of(sets)
+    found = _bounds(bound, counts, sets, error, alpha, unit, everyone)
     verdict = found.verdict(float(bound.bound))
     missing, more = split_missing(bound, missing, rows)
     if missing and verdict == "met":
@@ -125,7 +120,7 @@ def judge_in_time(
         | contrast_facts(found, sets.name)
         | {
             "verdict": verdict,
-            "rows_needed": rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform)
+            "rows_needed": rows_needed(counts, rows.total, contrasts, limit, error, alpha, transform, everyone)
             if needed and verdict == "insufficient" and not missing
             else None,
             "method": METHOD if losses is None else LOSS_METHOD.format(unit),
@@ -176,20 +171,35 @@ def _counts(bound: Any, sets: Sets, rows: Scored, unit: float) -> tuple[np.ndarr
     return np.rint(successes), np.rint(trials)
 
 
-def _bounds(bound: Any, counts: CountsInTime, sets: Sets, error: np.ndarray, alpha: float, unit: float) -> GapBounds:
+def _bounds(
+    bound: Any,
+    counts: CountsInTime,
+    sets: Sets,
+    error: np.ndarray,
+    alpha: float,
+    unit: float,
+    everyone: Everyone | None,
+) -> GapBounds:
     """error: (m,) of each contrast. unit: what a success stands for. The limit within which a bound is met needs no
     sharing: see `confidence.contrasts.largest`."""
     if bound.compares == "ratios":
         return _ratios(counts, sets.index[:, ::-1], error, alpha)
     contrasts, transform = Contrasts(sets.index, sets.coefficient), sets.values[0][1].transform
-    lower, upper, singles = limits_in_time(counts, contrasts, transform, error, alpha)
+    lower, upper, singles = limits_in_time(counts, contrasts, transform, error, alpha, everyone)
     return largest(contrasts, contrasts.of(sets.joined("estimates")), unit * lower, unit * upper, unit * singles)
 
 
 def limits_in_time(
-    counts: CountsInTime, contrasts: Contrasts, transform: Transform | None, error: np.ndarray, alpha: float
+    counts: CountsInTime,
+    contrasts: Contrasts,
+    transform: Transform | None,
+    error: np.ndarray,
+    alpha: float,
+    everyone: Everyone | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lower and upper limits (m,) of the contrasts with error (m,), and upper ones each with the error alpha."""
+    if everyone is not None:
+        return *everyone.bounds(counts, contrasts, error), everyone.bounds(counts, contrasts, alpha)[1]
     pairs = contrasts.pairs() if transform is None else None
     if pairs is None:
         lower, upper = anytime_bounds(counts, contrasts, error, transform)
@@ -206,6 +216,7 @@ def rows_needed(
     error: np.ndarray,
     alpha: float,
     transform: Transform | None = None,
+    everyone: Everyone | None = None,
 ) -> int | None:
     """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9.
 
@@ -220,7 +231,10 @@ def rows_needed(
     n = [grid[:, None] * share] + [np.minimum(grid, checkpoint_rows(j))[:, None] * share for j in passed]
     in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
     pairs = contrasts.pairs() if transform is None else None
-    if pairs is None:
+    if everyone is not None:
+        within = everyone.bounds(in_time, contrasts, alpha)[1] <= bound
+        beyond = everyone.bounds(in_time, contrasts, error)[0] > bound
+    elif pairs is None:
         within = anytime_bounds(in_time, contrasts, alpha, transform)[1] <= bound
         beyond = anytime_bounds(in_time, contrasts, error, transform)[0] > bound
     else:
@@ -238,10 +252,7 @@ def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray, alpha: f
     a, b = p[pairs.T]
     estimates = np.divide(a, b, out=np.where(a == b, 1.0, np.inf), where=b > 0)
     estimates = np.where(np.isnan(a + b), np.nan, estimates)
-    known = ~np.isnan(estimates)
-    worst = int(np.argmin(np.where(known, estimates, np.inf))) if known.any() else 0
-    most = min(float(upper.min()), 1.0)  # each pair is there in both orders
-    return GapBounds(float(estimates[worst]), float(alone.min()), most, worst, estimates, lower, upper, "at least")
+    return smallest(estimates, float(alone.min()), lower, upper, both_orders=True)
 
 
 def _names(sets: Sets, names: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.audit import assembled, facts_of_data
+from fairbound.audits.assembling import assembled, facts_of_data
 from fairbound.audits.classes import class_metrics, class_rates_of_groups, class_rows
 from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
@@ -30,7 +30,8 @@ from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, 
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.stored import read_state, stored_sum, write_state
 from fairbound.monitoring.tally import Tally
-from fairbound.rows.groups import doubtful_groups, label_text
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import label_text
 from fairbound.rows.labels import class_tuple
 
 FORMAT, WITH_IDS = "fairbound.monitor/1", "fairbound.monitor/2"

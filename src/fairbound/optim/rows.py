@@ -12,10 +12,11 @@ from torch import Tensor
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.fairness.few_rows import coarse_groups, dropped_words_of_groups
+from fairbound.fairness.few_rows import bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
-from fairbound.rows.groups import MISSING, Groups, no_groups, warn_of_groups
+from fairbound.rows.doubtful import warn_of_groups
+from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.occurring import Occurring
 
 LARGEST_CODE = 1 << 16
@@ -64,8 +65,8 @@ def warn_of_few_rows(plan: Plan, stated: tuple[Bound, ...], rows: Occurring) -> 
     out. stated: the plan's bounds in the units that they were stated in."""
     for said in dropped_words_of_groups(plan.dropped, dict(zip(plan.dropped, plan.dropped_rows, strict=True))):
         warnings.warn(said, DataWarning, stacklevel=users_line())
-    for _, said in coarse_groups(replace(plan, notions=stated), plan.counts(rows.codes, rows.targets, rows.counts)):
-        warnings.warn(said, DataWarning, stacklevel=users_line())
+    for found in bounds_below_a_step(replace(plan, notions=stated), plan.counts(rows.codes, rows.targets, rows.counts)):
+        warnings.warn(found.said, DataWarning, stacklevel=users_line())
 
 
 def remembered(plan: Plan, rows: Occurring | None) -> int:

@@ -204,7 +204,7 @@ def checked_state(
     fresh: dict[str, Any],
     identity: dict[str, Any],
     multiplier_bound: float,
-    others: tuple[str, ...] = (),
+    others: tuple[str, ...],
 ) -> dict[str, Any]:
     """The values of `saved` for the keys of `fresh`, copied.
 

@@ -16,7 +16,7 @@ from fairbound.base.records import plain
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import PlanContrasts
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.plan import Plan
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice
@@ -60,7 +60,7 @@ def fit_rule(
     bounds: Sequence[Bound],
     *,
     classes: Sequence[Any] = (0, 1),
-    weight: np.ndarray | None = None,
+    weight: np.ndarray | None,
     options: RuleOptions | None = None,
 ) -> tuple[GroupRule, dict[str, Any]]:
     """The rule of lowest cost under the bounds on these rows, and a report of it as plain data
@@ -112,7 +112,7 @@ def fit_rule(
 
 def small_groups(plan: Plan, groups: Groups, target: np.ndarray) -> list[str]:
     """What is said of groups with too few rows for the bounds. groups, target: of the n rows of the plan."""
-    return [said for _, said in coarse_groups(plan, plan.counts(groups.codes, target))]
+    return [found.said for found in bounds_below_a_step(plan, plan.counts(groups.codes, target))]
 
 
 def _members(codes: np.ndarray, sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:

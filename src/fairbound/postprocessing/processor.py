@@ -24,7 +24,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
-from fairbound.rows.groups import Groups, check_lengths, no_groups, warn_of_groups
+from fairbound.rows.doubtful import warn_of_groups
+from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.tables.naming import named_features

@@ -35,7 +35,7 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def fitted_to(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
+def fitted_to(estimator: Any, X: Any, y: Any, weight: Any) -> Any:
     """A clone of the estimator fitted to rows of these weights, None for none.
     Raises: DataError for an X that it does not take."""
     with _saying_why(estimator, X):

@@ -76,15 +76,23 @@ def discount(rank: np.ndarray) -> np.ndarray:
     return 1 / np.log2(1 + rank)
 
 
-def exposures(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(n,) share of its query's attention that each document gets; documents of equal scores get the same."""
+def discounts(scores: np.ndarray, starts: np.ndarray, k: int | None = None) -> np.ndarray:
+    """(n,) the discount of each document's place in its query, 0 beyond the first k (None: all); documents of equal
+    scores share the mean of theirs."""
     query = of_query(starts)
     order = np.lexsort((-scores, query))
-    given = discount(np.arange(1, len(scores) + 1.0) - starts[query[order]])
+    place = np.arange(len(scores)) - starts[query[order]]
+    given = np.where(place < (len(scores) if k is None else k), discount(place + 1.0), 0.0)
     first, last = _runs(query[order], scores[order])
     total = np.concatenate([[0.0], np.cumsum(given)])
     out = np.empty(len(scores))
     out[order] = (total[last] - total[first]) / (last - first)
+    return out
+
+
+def exposures(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(n,) share of its query's attention that each document gets; documents of equal scores get the same."""
+    out = discounts(scores, starts)
     return out / np.repeat(sums(out, starts), np.diff(starts))
 
 
@@ -95,19 +103,8 @@ def ndcg(scores: np.ndarray, relevance: np.ndarray, starts: np.ndarray, k: int |
     Documents of equal scores share their gains evenly, the mean over their orders (McSherry, Najork 2008).
     """
     gain = np.exp2(relevance) - 1.0
-    best = _gained(relevance.astype(np.float64), gain, starts, k)
-    return np.divide(_gained(scores, gain, starts, k), best, out=np.full(len(starts) - 1, np.nan), where=best > 0)
-
-
-def _gained(scores: np.ndarray, gain: np.ndarray, starts: np.ndarray, k: int | None) -> np.ndarray:
-    """(Q,) sum of gains times discounts over the first k places by score."""
-    query = of_query(starts)
-    order = np.lexsort((-scores, query))
-    place = np.arange(len(scores)) - starts[query[order]]
-    given = np.where(place < (len(scores) if k is None else k), discount(place + 1.0), 0.0)
-    first, last = _runs(query[order], scores[order])
-    total = np.concatenate([[0.0], np.cumsum(given)])
-    return sums(gain[order] * (total[last] - total[first]) / (last - first), starts)
+    gained, best = (sums(gain * discounts(by, starts, k), starts) for by in (scores, relevance.astype(np.float64)))
+    return np.divide(gained, best, out=np.full(len(starts) - 1, np.nan), where=best > 0)
 
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray, starts: np.ndarray) -> np.ndarray:

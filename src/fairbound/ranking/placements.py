@@ -13,7 +13,7 @@ import numpy as np
 class Placements:
     """Scores (n,) ranked once; weight: (n,) >= 0, None for 1."""
 
-    def __init__(self, scores: Any, weight: Any = None):
+    def __init__(self, scores: Any, weight: Any):
         s = np.asarray(scores, dtype=np.float64)
         self.weight = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
         distinct, place = np.unique(s, return_inverse=True)

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 
-from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, DataWarning
-from fairbound.base.names import seen, unspelled
-from fairbound.rows.labels import FEATURE_CODES
+from fairbound.base.errors import DataError
+from fairbound.base.names import seen
 from fairbound.rows.reading import coded_column, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
-FIRST = 200
-"""Rows by which nearly all columns are seen to be no groups."""
-FEWEST = 10
-"""Rows for each group that such a coincidence needs."""
 MANY_VALUES = 100
-MANY_NUMBERS = 20
-"""More groups than this, each a number, are taken for a quantity."""
-READS_MISSING = frozenset({
-    "", "nan", "none", "null", "na", "n/a", "<na>", "nat", "?", ".", "unknown", "notknown", "missing", "notstated",
-    "notavailable", "notprovided", "notspecified", "notreported",
-})  # fmt: skip
-"""Names of groups that may stand for a missing value."""
 SAYS_NOTHING = frozenset({"true", "false", "yes", "no", "y", "n"})
 """Labels of which two say nothing without their attribute, as numbers do."""
 AND = " & "
@@ -317,73 +302,6 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     """(k,) the number of each text among the known ones, MISSING for others and for None."""
     table = {label: i for i, label in enumerate(known)}
     return np.array([MISSING if v is None else table.get(v, MISSING) for v in texts], dtype=np.int64)
-
-
-def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning for every two groups whose names differ only in capitals, blanks or how letters are stored, for groups
-    that are blank or read like a missing value, and for each attribute of many numbers, such as an age.
-    labels: attribute to the names of its groups."""
-    out = []
-    for attribute, names in labels.items():
-        if len(names) > MANY_NUMBERS and all(map(is_number, names)):
-            out.append(
-                f"{attribute} has {len(names)} groups, each a number, such as {names[0]}. Where it is a quantity, such as an age, make a "
-                "column of a few bands and compare these (pandas.cut)."
-            )
-        codes = [name for name in names if is_number(name) and float(name) in FEATURE_CODES and float(name) < 0]
-        if any(is_number(name) and float(name) < 0 and name not in codes for name in names):
-            codes = []
-        if unnamed := [name for name in names if unspelled(name) in READS_MISSING or name in codes]:
-            out.append(
-                f"{attribute}: {', '.join(map(repr, unnamed))} {'is' if len(unnamed) == 1 else 'are'} counted as a group of "
-                "people like any other. Where it means not known, make it missing (None): its rows are in no group then."
-            )
-        alike: dict[str, str] = {}
-        for name in names:
-            first = alike.setdefault(unspelled(name), name)
-            if first != name:
-                letters = unicodedata.normalize("NFKC", first) == unicodedata.normalize("NFKC", name)
-                pair = f"{first!a} and {name!a}" if letters else f"{first!r} and {name!r}"
-                what = "how their letters are stored (unicodedata.normalize)" if letters else "capitals or blanks"
-                out.append(
-                    f"{attribute}: the groups {pair} differ only in {what}, and are counted as two groups. If they are one, "
-                    "give them one spelling from the start."
-                )
-    return out
-
-
-def twin_words(X: Any, groups: Groups) -> list[str]:
-    """What is said of columns of the frame X that are a sensitive attribute by another name: in the rows whose group is
-    known, each group has one value, and each value one group. Nothing of other tables, or of one of other length."""
-    frame, out = frame_of(X), []
-    if frame is None or len(frame) != len(groups.codes):
-        return []
-    names = [name for name in frame.columns if str(name) not in groups.attributes]
-    for attribute, labels, code in groups.by_attribute:
-        for name in names if len(code) >= FEWEST * len(labels) else ():
-            column = frame.get_column(name)
-            if all(_one_to_one(column[:rows], code[:rows]) for rows in (FIRST, len(code))):
-                out.append(
-                    f"Column {str(name)!r} is the sensitive attribute {attribute!r} by another name, one value for each group, and a "
-                    "feature: predictions use the group. Leave it out of X (--drop) if they must not."
-                )
-    return out
-
-
-def _one_to_one(column: Any, code: np.ndarray) -> bool:
-    """Whether values and group codes (n,) tell each other, and some group is known."""
-    try:
-        pairs = {(text, c) for text, c in zip(texts_of(column).tolist(), code.tolist(), strict=True) if c >= 0}
-    except DataError:  # cells that are no values, such as lists
-        return False
-    values, known = ({pair[i] for pair in pairs} for i in (0, 1))
-    return len(values) == len(known) == len(pairs) > 0
-
-
-def warn_of_groups(groups: Groups) -> None:
-    """Warns: DataWarning with each of `doubtful_groups`."""
-    for said in doubtful_groups(groups.names):
-        warnings.warn(said, DataWarning, stacklevel=users_line())
 
 
 def is_number(text: str) -> bool:

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.full_batch import solved
 from fairbound.estimators.group_starts import area_start
+from fairbound.estimators.runs import solved
 from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem
 from fairbound.fairness.measuring import measure

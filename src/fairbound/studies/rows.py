@@ -70,9 +70,9 @@ def shared_out(
     data_dir: str | os.PathLike[str] | None,
     *,
     purpose: str,
-    stated_test: bool = False,
-    most: int = 0,
-    group_terms: bool = False,
+    stated_test: bool,
+    most: int,
+    group_terms: bool,
 ) -> dict[str, LabelledRows]:
     """Training, validation and test rows of a seed: missing numbers the mean, features standardised on the training
     rows.

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.auc_training import auc_start
-from fairbound.estimators.full_batch import also_on_validation, solved
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.runs import also_on_validation, rank, solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP
@@ -85,13 +85,8 @@ def shrunk(problem: FairProblem, held: FairProblem, x0: Tensor, seed: int, budge
         "budget": budget, "patience": 0.0, "sampling": "full", "seed": seed, "validation": held,
     }  # fmt: skip
 
-    def rank(found: tuple[Any, Solution]) -> tuple[bool, float, float]:
-        solution = found[1]
-        feasible = bool(solution.feasible)
-        return not feasible, 0.0 if feasible else float(solution.violation), float(held.evaluate(solution.x).f)
-
     problems = [Proximal(problem, torch.zeros_like(x0), decay) for decay in DECAYS]
     tried = [(decayed, before.add(solve(decayed, method, x0=x0, **run))) for decayed in problems]
-    decayed, best = min(tried, key=rank)
+    decayed, best = min(tried, key=lambda found: rank(found[1], held))
     run["budget"] = f"{method.rounds} steps"
     return best if bool(best.feasible) else before.add(also_on_validation(decayed, method, best, **run), after=best)

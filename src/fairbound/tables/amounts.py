@@ -138,7 +138,7 @@ _FEWEST = 10
 Written = dict[Any, dict[str, Amounts]]
 
 
-def written_amounts(frame: Any, settled: Mapping[Any, Iterable[str]] | None = None) -> Written:
+def written_amounts(frame: Any, settled: Mapping[Any, Iterable[str]] | None) -> Written:
     """The text columns of a pandas frame whose first cells are nearly all numbers by one of both marks before decimals,
     or mostly like amounts of money: by name, and of each its cells as read with either mark. settled: `Amounts.settled`
     of earlier parts of the same file, by column."""

@@ -11,9 +11,9 @@ from scipy.sparse import issparse
 from fairbound.base.errors import DataError
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.tables.chunks import Chunks
+from fairbound.tables.encode_report import EncodeReport
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.in_parts import encode_chunks
-from fairbound.tables.options import EncodeReport
 
 
 @dataclass(frozen=True, eq=False)

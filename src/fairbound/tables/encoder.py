@@ -26,7 +26,6 @@ column that had none in training treats it like an unseen one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -40,24 +39,17 @@ from sklearn.exceptions import NotFittedError
 from fairbound.base.errors import DataError
 from fairbound.base.names import shortlist, unspelled
 from fairbound.tables.columns import Column, Table, read_columns
-from fairbound.tables.features import (
-    FORMAT,
-    VERSION,
-    CategoryFeature,
-    Feature,
-    converted,
-    load_feature,
-    names_out,
-    read_state,
-)
+from fairbound.tables.encode_report import EncodeReport
+from fairbound.tables.features import CategoryFeature, Feature, converted, names_out
 from fairbound.tables.identifiers import is_identifier
+from fairbound.tables.layout import Layout
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
-from fairbound.tables.options import EncodeReport, TableOptions
-from fairbound.tables.ranges import Ranges
+from fairbound.tables.options import TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import Asked, shaped
-from fairbound.tables.sums import Block, Layout, number_array
+from fairbound.tables.stored import Learnt
+from fairbound.tables.sums import Block, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 
@@ -311,7 +303,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         gone = {spec.name: int(column.missing.sum()) for spec, _, column in categories}
         gone |= {name: tally.missing for name, tally in tallies.items()}
         known, gaps = set(self._inputs), [column.missing for _, _, column in categories] if all(gone.values()) else None
-        outside = Ranges(self._layout.numbers.features).outside(source, gaps)
+        outside = self._layout.ranges.outside(source, gaps)
         self.last_report = EncodeReport(
             rows=read.rows,
             features=self._layout.width,
@@ -331,17 +323,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def to_json(self) -> str:
         """All that was learnt, as JSON text; ``from_json`` gives an encoder with bit-identical output."""
         self._check_fitted()
-        state = {
-            "format": FORMAT,
-            "version": VERSION,
-            "options": asdict(self.options),
-            "inputs": self._inputs,
-            "named": self.named,
-            "dropped": self.dropped,
-            "learnt": None if self.learnt is None else [asdict(spec) for spec in self.learnt],
-            "scale": None if self.scale is None else self.scale.tolist(),
-        }
-        return json.dumps(state, indent=1, allow_nan=False)
+        return Learnt(self.options, self._inputs, self.named, self.dropped, self.learnt, self.scale).to_json()
 
     @classmethod
     def from_json(cls, text: str) -> TableEncoder:
@@ -349,23 +331,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Raises: DataError for text that is damaged, is something else, or was written by a newer version.
         """
-        state = read_state(text)
-        try:
-            encoder = cls(TableOptions(**state["options"]))
-            encoder._inputs, encoder.named = tuple(state["inputs"]), bool(state["named"])
-            encoder.dropped = dict(state["dropped"])
-            if state["learnt"] is not None:
-                encoder.learnt = tuple(load_feature(spec) for spec in state["learnt"])
-                if not encoder.learnt or not {spec.name for spec in encoder.learnt} <= set(encoder._inputs):
-                    raise ValueError("a feature is of no column")
-            else:
-                encoder.scale = np.array(state["scale"], dtype=np.float64)
-                if not (encoder.scale > 0).all() or encoder.scale.ndim != 1:
-                    raise ValueError("a divisor is not positive")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(
-                f"the encoder's JSON lacks a part or has a wrong one ({error}). Save the model again."
-            ) from error
+        stored = Learnt.from_json(text)
+        encoder = cls(stored.options)
+        encoder._inputs, encoder.named, encoder.dropped = stored.inputs, stored.named, stored.dropped
+        encoder.learnt, encoder.scale = stored.learnt, stored.scale
         return encoder
 
     def _check_fitted(self) -> None:

@@ -1,9 +1,7 @@
-"""What one column becomes: learnt from its training values, filled into the feature matrix, stored as plain data."""
+"""What one column becomes: learnt from its training values, filled into the feature matrix."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +15,6 @@ from fairbound.tables.columns import Column, as_category, as_days, as_number, ha
 from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
-FORMAT, VERSION = "fairbound-table-encoder", 1
-"""Name and version of the JSON that an encoder writes."""
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 
@@ -157,40 +153,6 @@ def names_out(learnt: Sequence[Feature] | None, inputs: Sequence[str], named: bo
     return np.array(names, dtype=object)
 
 
-def load_feature(state: dict[str, Any]) -> Feature:
-    """The feature whose fields are ``state``, as ``dataclasses.asdict`` wrote them.
-
-    Raises: KeyError, TypeError or ValueError where a field is missing or wrong.
-    """
-    if not isinstance(state["name"], str):
-        raise ValueError(f"the name of a column is {state['name']!r}")
-    if not 0 <= state.get("gaps", 0.0) <= 1:
-        raise ValueError(f"the share of missing values of column {state['name']!r} is {state['gaps']!r}")
-    if state["kind"] == "category":
-        if not all(isinstance(value, str) for value in state["values"]) or isinstance(state["values"], str):
-            raise ValueError(f"the values of column {state['name']!r} are no texts")
-        if not isinstance(state["other"], bool) or not isinstance(state["missing"], bool):
-            raise ValueError(f"column {state['name']!r} has marks that are neither true nor false")
-        if not 0 <= state.get("rare", 0.0) <= 1:  # folders written before there was one have none
-            raise ValueError(f"the share of rare values of column {state['name']!r} is {state['rare']!r}")
-        return CategoryFeature(**{**state, "values": tuple(state["values"])})
-    if state["kind"] not in ("number", "days"):
-        raise ValueError(f"unknown kind {state['kind']!r}")
-    sd = state["sd"]
-    # folders written before there were any have none
-    knots, jumps = (tuple(state.get(key, ())) for key in ("knots", "jumps"))
-    ends = [state[key] for key in ("low", "high") if state.get(key) is not None]
-    for value in (state["mean"], state["median"], *(() if sd is None else (sd,)), *knots, *jumps, *ends):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"column {state['name']!r} has {value!r} where a number belongs")
-    if (sd is not None and not sd > 0) or not isinstance(state["indicator"], bool):
-        raise ValueError(f"column {state['name']!r} has an impossible spread or mark")
-    for what, values in (("knots", knots), ("jumps", jumps)):
-        if list(values) != sorted(set(values)) or (values and sd is None):
-            raise ValueError(f"the {what} of column {state['name']!r} do not ascend")
-    return NumberFeature(**{**state, "knots": knots, "jumps": jumps})
-
-
 def converted(column: Column, spec: Feature) -> Column:
     """Bring a column at prediction to the kind that was learnt."""
     if isinstance(spec, CategoryFeature):
@@ -203,19 +165,3 @@ def converted(column: Column, spec: Feature) -> Column:
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
         )
     return column
-
-
-def read_state(text: str) -> dict[str, Any]:
-    """What `TableEncoder.to_json` wrote. Raises: DataError for text that is damaged, something else,
-    or of a newer version."""
-    try:
-        state = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"the encoder's JSON is damaged or cut off ({error}). Save the model again.") from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise DataError(f"this JSON is not a table encoder (its 'format' is not {FORMAT!r}).")
-    if not isinstance(state.get("version"), int) or state["version"] > VERSION:
-        raise DataError(
-            f"the encoder has format version {state.get('version')!r}; this library reads up to {VERSION}. Upgrade fairbound."
-        )
-    return state

@@ -15,17 +15,17 @@ from fairbound.base.errors import DataError
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import as_category, as_number, read_columns
+from fairbound.tables.encode_report import EncodeReport, merged_reports
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import Feature
 from fairbound.tables.learning import check_options, infinite_error, learn_settled, settle
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
-from fairbound.tables.options import EncodeReport, merged_reports
 
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
 
-def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards = ALONE) -> tuple[np.ndarray, EncodeReport]:
+def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> tuple[np.ndarray, EncodeReport]:
     """The float32 features (n, d) of a table in parts, and the report; an encoder that is not fitted yet learns from
     it.
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from fairbound.rows.reading import frame_of
 from fairbound.tables.columns import is_plain
-from fairbound.tables.features import Feature
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 
 CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
@@ -231,18 +230,3 @@ class _Work:
         of = zip(self.columns.features, self.columns.at.tolist(), values, strict=True)
         fill_numbers(features, [(feature, at, column[part]) for feature, at, column in of], part.start)
         return features @ self.weight
-
-
-class Layout:
-    """Where the features of an encoder's columns are: of each column its first place, of all how many,
-    and the sums of numbers."""
-
-    def __init__(self, learnt: tuple[Feature, ...], inputs: Sequence[str]) -> None:
-        ends = np.cumsum([0, *(len(spec.feature_names) for spec in learnt)]).tolist()
-        self.learnt, self.starts, self.width = learnt, ends[:-1], ends[-1]
-        numbers = [(s, at) for s, at in zip(learnt, self.starts, strict=True) if isinstance(s, NumberFeature)]
-        self.numbers = NumberSums(numbers)
-        place = {name: at for at, name in enumerate(inputs)}
-        plain = len(numbers) == len(learnt) and all(feature.kind == "number" for feature, _ in numbers)
-        self.at = np.array([place[feature.name] for feature, _ in numbers], dtype=np.intp) if plain else None
-        """The places of the columns that were learnt, for a table of plain numbers alone."""

@@ -7,8 +7,9 @@ import pytest
 from scipy import optimize, stats
 
 import fairbound as fb
-from fairbound.audits.compare import _effective_rows, _near_the_largest, _score, paired_interval
+from fairbound.audits.compare import _near_the_largest, _score, paired_interval
 from fairbound.base.errors import DataError, OptionError
+from fairbound.confidence.single import effective_size
 from fairbound.report.compare import compare_page
 
 Z = stats.norm.ppf(0.975)
@@ -176,7 +177,8 @@ def test_weights_that_go_with_the_change_count_as_rows_of_the_same_variance():
     _, _, changed, difference = sums(20_000)
     share, mean = changed.mean(), difference.mean()
     w, change, own, gap = (part[0] for part in sums(1, 100_000))
-    rows = _effective_rows(w, change, own, gap) * 400 / 100_000
+    spread = (w**2 * (change - gap) ** 2).sum()
+    rows = effective_size(w.sum(), (w**2).sum(), own - gap**2, spread) * 400 / 100_000
     assert (share - mean**2) / rows == pytest.approx(difference.var(), rel=0.05)
     kish = 400 * w.mean() ** 2 / (w**2).mean()
     assert (share - mean**2) / kish < 0.75 * difference.var()

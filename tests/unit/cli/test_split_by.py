@@ -12,7 +12,8 @@ from fairbound.base.errors import OptionError
 from fairbound.cli.columns import units_of
 from fairbound.cli.gate import check
 from fairbound.cli.row_warnings import repeated_identifiers
-from fairbound.cli.rows import read_rows, split_rows
+from fairbound.cli.rows import read_rows
+from fairbound.cli.splitting import split_rows
 from fairbound.cli.training_options import FitOptions
 
 

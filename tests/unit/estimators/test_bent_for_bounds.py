@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import bent_for_bounds, classifier, full_batch
+from fairbound.estimators import bent_for_bounds, classifier, runs
 from fairbound.estimators.bent_for_bounds import KNOTS
 from fairbound.tables import TableOptions
 
@@ -83,8 +83,8 @@ def test_it_is_not_tried_with_more_classes(monkeypatch):
 
 def test_it_is_not_tried_after_an_interruption(monkeypatch):
     X, y, group = people()
-    solve, asked = full_batch.solve, []
-    monkeypatch.setattr(full_batch, "solve", lambda *of, **how: replace(solve(*of, **how), stopped="interrupted"))
+    solve, asked = runs.solve, []
+    monkeypatch.setattr(runs, "solve", lambda *of, **how: replace(solve(*of, **how), stopped="interrupted"))
     monkeypatch.setattr(classifier, "with_bends", lambda *given: asked.append(given))
     fb.FairClassifier(BOUND).fit(X, y, group)
     assert not asked

@@ -11,7 +11,7 @@ import torch
 
 from fairbound import FairClassifier, FairProblem, FullBatchALM
 from fairbound.base.records import Counts
-from fairbound.estimators import full_batch, trained
+from fairbound.estimators import full_batch, gains, optimality, runs, trained
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import Solution
@@ -60,21 +60,21 @@ def share_of(
         )
         return made
 
-    monkeypatch.setattr(full_batch, "solve", solve)
+    monkeypatch.setattr(runs, "solve", solve)
     monkeypatch.setattr(full_batch, "_quality", lambda on, x: full_batch._Quality(*seen[round(float(x[0]), 6)]))
     of = {share: full_batch._Quality(*numbers).accuracy for share, numbers in seen.items()}
 
     def gained(on, x, other):
-        return of[round(float(other[0]), 6)] - of[round(float(x[0]), 6)], chance / full_batch.SURE
+        return gains.Gain(of[round(float(other[0]), 6)] - of[round(float(x[0]), 6)], chance / gains.SURE)
 
     monkeypatch.setattr(full_batch, "gained", gained)
-    monkeypatch.setattr(full_batch, "beyond_chance", lambda on: full_batch.SURE)
+    monkeypatch.setattr(gains, "beyond_chance", lambda on: gains.SURE)
     monkeypatch.setattr(trained, "largest_share", lambda on: common)
-    monkeypatch.setattr(full_batch, "ranks_surely", lambda on, area: area >= 0.6)
+    monkeypatch.setattr(gains, "ranks_surely", lambda on, area: area >= 0.6)
     monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
     monkeypatch.setattr(full_batch, "area", lambda on, x: float(x[0]))
     monkeypatch.setattr(full_batch, "part_way", lambda on, x, other, allowed: way(x, other, allowed))
-    monkeypatch.setattr(full_batch, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
+    monkeypatch.setattr(optimality, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
     solution, facts = full_batch.train_full_batch(problem(None), None, FullBatchALM(), refined=refined)
     assert float(solution.x[0]) == pytest.approx(facts["error_share"])
     return facts["error_share"]
@@ -249,9 +249,9 @@ def test_a_gain_is_what_more_rows_are_decided_right_and_its_standard_error_is_mc
     error = (more**2).sum() ** 0.5 / weight.sum()
     for k, (start, end) in ((1, (x, other)), (-1, (other, x))):
         expected = k * more.sum() / weight.sum(), error
-        assert full_batch.gained(problem, start, end) == pytest.approx(expected, abs=1e-6)
-    assert full_batch.beyond_chance(problem) == 3**0.5 + full_batch.SURE
-    assert full_batch.gained(problem, x, x) == (0, 0)
+        assert gains.gained(problem, start, end) == pytest.approx(expected, abs=1e-6)
+    assert gains.beyond_chance(problem) == 3**0.5 + gains.SURE
+    assert gains.gained(problem, x, x) == (0, 0)
 
 
 @pytest.mark.parametrize("weights", [None, [2.0, 1.0, 1.0]])
@@ -259,10 +259,10 @@ def test_ranks_are_sure_by_the_standard_error_of_mann_and_whitney(weights):
     """Scores that know nothing of the label have every order of the rows as likely: here three positives among six rows."""
     orders = list(combinations(range(6), 3))
     areas = [np.mean([a > b for a in c for b in set(range(6)) - set(c)]) for c in orders]
-    least = 0.5 + (3**0.5 + full_batch.SURE) * np.std(areas)
+    least = 0.5 + (3**0.5 + gains.SURE) * np.std(areas)
     both = None if weights is None else np.array(weights * 2)  # the share of each label stays 1/2
     problem = FairProblem(MLP(2), np.eye(6, 2), np.array([1, 1, 1, 0, 0, 0]), sample_weight=both, dtype=torch.float64)
-    assert full_batch.ranks_surely(problem, least + 1e-6) and not full_batch.ranks_surely(problem, least - 1e-6)
+    assert gains.ranks_surely(problem, least + 1e-6) and not gains.ranks_surely(problem, least - 1e-6)
 
 
 def test_a_run_that_betters_nothing_does_not_call_the_model_it_began_at_a_start():
@@ -274,13 +274,9 @@ def test_a_run_that_betters_nothing_does_not_call_the_model_it_began_at_a_start(
         )  # fmt: skip
 
     made, start = run(3, "every bound is met"), run(0, "only the starting point meets them")
+    assert runs.joined(made, start).message == "every bound is met" and int(runs.joined(made, start).best_step) == 3
+    assert runs.joined(start, start).message == "only the starting point meets them"
+    assert runs.joined(made, run(2, "anew")).message == "anew"
     assert (
-        full_batch.joined(made, start).message == "every bound is met"
-        and int(full_batch.joined(made, start).best_step) == 3
-    )
-    assert full_batch.joined(start, start).message == "only the starting point meets them"
-    assert full_batch.joined(made, run(2, "anew")).message == "anew"
-    assert (
-        full_batch.joined(made, run(0, "no iterate met every bound", feasible=False)).message
-        == "no iterate met every bound"
+        runs.joined(made, run(0, "no iterate met every bound", feasible=False)).message == "no iterate met every bound"
     )

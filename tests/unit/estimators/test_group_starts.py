@@ -6,8 +6,8 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators.auc_training import Start, auc_start
-from fairbound.estimators.full_batch import solved
 from fairbound.estimators.group_starts import area_start
+from fairbound.estimators.runs import solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.models.mlp import MLP

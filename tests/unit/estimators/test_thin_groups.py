@@ -9,10 +9,11 @@ from sklearn.metrics import log_loss
 import fairbound as fb
 from fairbound.estimators import classifier
 from fairbound.estimators.trained import Trained, meeting
-from fairbound.fairness.few_rows import coarse_groups
+from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.rows.groups import Groups, doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.groups import Groups
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*by itself tells the labels")  # made from one column here
 
@@ -65,7 +66,7 @@ def test_bounds_below_the_step_of_the_smallest_group_are_found(notion, loss, ste
     for bound in (step - 1e-4, step + 1e-4) if step else (1e-4,):
         stated = [f"{notion} <= {bound:.4f}"]
         problem = FairProblem(model_of("linear", 2, 1), X, np.arange(200) % 2, Groups.of(group), stated, loss=loss)
-        said = [text for _, text in coarse_groups(problem.plan, problem.counts_of_cells())]
+        said = [found.said for found in bounds_below_a_step(problem.plan, problem.counts_of_cells())]
         assert len(said) == (bound < step) and all("in 'b" in text for text in said), said
 
 
@@ -90,7 +91,7 @@ def test_of_many_groups_too_small_for_a_bound_the_smallest_are_named():
     problem = FairProblem(model_of("linear", 2, 1), X, y, Groups.of(group), "demographic_parity <= 0.05")
     assert (
         "in 'c' (4), 'd' (5), 'e' (6) and 1 more. A rate"
-        in coarse_groups(problem.plan, problem.counts_of_cells())[0][1]
+        in bounds_below_a_step(problem.plan, problem.counts_of_cells())[0].said
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import full_batch, training
+from fairbound.estimators import problems, training
 from fairbound.fairness import batches
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
@@ -122,7 +122,7 @@ def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(mo
 @pytest.mark.parametrize("validation", [0, 0.2])
 @pytest.mark.parametrize("algorithm", ["auto", "alm"])
 def test_a_table_and_its_encoding_which_is_not_moved_train_the_same_model(monkeypatch, validation, algorithm):
-    monkeypatch.setattr(full_batch, "PART_ROWS", 300)  # so that a part of the rows begins
+    monkeypatch.setattr(problems, "PART_ROWS", 300)  # so that a part of the rows begins
     X, y, groups = rows()
     y = (X[:, 0] + X[:, 1] + np.random.default_rng(6).normal(size=len(y)) > 0).astype(int)
     options = {"algorithm": algorithm, "validation": validation, "budget": "30 steps"}

@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataWarning
-from fairbound.rows.groups import Groups, doubtful_groups, said_labels, twin_words
+from fairbound.rows.doubtful import doubtful_groups, twin_words
+from fairbound.rows.groups import Groups, said_labels
 
 PARITY = "demographic_parity <= 0.3"
 SPELLED = "sex: the groups 'F' and 'F ' differ only in capitals or blanks"

@@ -144,7 +144,7 @@ def test_the_report_of_a_fit_on_batches_holds_them_up_to_a_number_of_rows(monkey
         set(found) == {"stationarity", "violation", "complementarity", "multipliers", "duality_gap"}
         and found["violation"] == 0
     )
-    monkeypatch.setattr("fairbound.estimators.full_batch.NEAR_ROWS", 399)
+    monkeypatch.setattr("fairbound.estimators.optimality.NEAR_ROWS", 399)
     assert bounded.fit(X, y, group).fit_report_["optimality"] == {}
 
 

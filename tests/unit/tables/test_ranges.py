@@ -10,7 +10,7 @@ import pytest
 
 from fairbound.base.errors import DataError
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
-from fairbound.tables.options import merged_reports
+from fairbound.tables.encode_report import merged_reports
 
 DAYS = pd.date_range("2015-01-01", periods=3000).strftime("%Y-%m-%d").to_numpy()
 

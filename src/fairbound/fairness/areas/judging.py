@@ -14,7 +14,8 @@ from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.builder import CONDITION
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
+from fairbound.fairness.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.judging import without_rows
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.wins import Wins, cell_wins
@@ -59,7 +60,9 @@ def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:
     found = joined([area_bounds(areas, contrasts, level * len(contrasts), alpha) for areas, contrasts in parts])
 
     def needed() -> int | None:
-        each = [area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha) for a, c in parts]
+        each = [
+            area_rows_needed(a, c, len(rows), float(bound.bound), level * len(c), alpha, rows.power) for a, c in parts
+        ]
         return None if any(n is None for n in each) else max(n for n in each if n is not None)
 
     method = method_of_rows(METHOD, rows)

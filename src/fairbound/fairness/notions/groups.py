@@ -1,8 +1,8 @@
 """Bounds that compare groups: the family below which most notions are a few lines.
 
-A notion says which values of a group it compares (`RateBound`: rates of decisions, `LossBound`: mean losses), and
-inherits the comparison: every two groups, each group and all rows, or each group and the best-off one, by differences
-or by ratios.
+A notion says which values of a group it compares (`RateBound`: rates of decisions; `LossBound` in `losses`: mean
+losses), and inherits the comparison: every two groups, each group and all rows, or each group and the best-off one, by
+differences or by ratios.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
 from fairbound.fairness.judging import judge_groups, measured_contrasts, measured_groups
-from fairbound.fairness.language import Key, Word, number_text, plain_number
+from fairbound.fairness.language import Key, Word, plain_number
 from fairbound.fairness.leaving_out import enough, nothing_left
-from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_largest, check_smoothing, without_largest
+from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_smoothing
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import LOSS, Rate, RowFunction, row_table
-from fairbound.fairness.values import Shares, Values, loss_values, rate_values
+from fairbound.fairness.statistics import Rate, RowFunction, row_table
+from fairbound.fairness.values import Shares, Values, rate_values
 from fairbound.rows.occurring import Occurring
 
 ROWS = {None: "row", 1: "positive row (y = 1)", 0: "negative row (y = 0)"}
@@ -332,69 +332,3 @@ class RateBound(DecisionBound):
     def values(self, rows: Scored, compared: Compared) -> Values:
         one = self.rates[0]
         return Values.of_shares(self.shares(rows, compared), None if one.is_share else one.of_share)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossBound(GroupBound):
-    """Mean losses of every group, compared or bounded.
-
-    given: rows with this label only, 1 or 0; "both" for each in turn; None for all rows.
-    largest: a loss above it counts as it, so that the mean has a bound that holds for certain; None for losses as they
-    are.
-    """
-
-    given: Literal[0, 1, "both"] | None = None
-    largest: float | None = None
-
-    contrasts = measured_contrasts
-    needs = frozenset({"groups", "scores"})
-    judged_from = "losses"
-    clustered = True
-    most = math.inf
-    OPTIONS: ClassVar[Any] = {
-        **GroupBound.OPTIONS,
-        "y": Key("given", lambda text: int(text) if text in ("0", "1") else text),
-        "largest": Key("largest", plain_number, number_text),
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.given not in (None, 0, 1, "both"):
-            raise OptionError(f"given (y=...) must be 0, 1 or 'both', or left out, got {self.given!r}.")
-        check_largest(self.largest)
-
-    @property
-    def uncertain(self) -> str | None:
-        return without_largest(self, "5") if self.largest is None else None
-
-    def step_of(self, rows: int) -> float:
-        return 0.0
-
-    @property
-    def tails(self) -> tuple[str, ...]:
-        return tuple(CONDITION[c] for c in self.conditions())
-
-    def conditions(self) -> tuple[int | None, ...]:
-        return (1, 0) if self.given == "both" else (self.given,)
-
-    def check_model(self, outputs: int, y: np.ndarray) -> None:
-        if self.given is not None:
-            self.check_one_score(outputs)
-
-    @property
-    def _function(self) -> RowFunction:
-        return replace(LOSS, largest=self.largest)
-
-    def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
-        return tuple((self._function, c) for c in self.conditions()) if self.against_everyone else ()
-
-    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
-        conditions = self.conditions()
-        overall = self.against == "overall"
-        return np.stack([builder.numbers(compared, self._function, conditions, c, overall) for c in conditions])
-
-    def values(self, rows: Scored, compared: Compared) -> Values:
-        group = compared.of_rows(rows.groups)
-        loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
-        inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
-        return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows, self.largest)

@@ -6,18 +6,89 @@ equation (18) of PLADA for losses of groups above that of all rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.fairness.builder import Builder
+from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts
-from fairbound.fairness.language import Key, Word, options_without
-from fairbound.fairness.notions.checks import check_aggregated, check_uncompared
-from fairbound.fairness.notions.groups import LossBound
+from fairbound.fairness.judging import measured_contrasts
+from fairbound.fairness.language import Key, Word, number_text, options_without, plain_number
+from fairbound.fairness.notions.checks import check_aggregated, check_largest, check_uncompared, without_largest
+from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
+from fairbound.fairness.scored import Scored
+from fairbound.fairness.statistics import LOSS, RowFunction
+from fairbound.fairness.values import Values, loss_values
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossBound(GroupBound):
+    """Mean losses of every group, compared or bounded.
+
+    given: rows with this label only, 1 or 0; "both" for each in turn; None for all rows.
+    largest: a loss above it counts as it, so that the mean has a bound that holds for certain; None for losses as they
+    are.
+    """
+
+    given: Literal[0, 1, "both"] | None = None
+    largest: float | None = None
+
+    contrasts = measured_contrasts
+    needs = frozenset({"groups", "scores"})
+    judged_from = "losses"
+    clustered = True
+    most = math.inf
+    OPTIONS: ClassVar[Any] = {
+        **GroupBound.OPTIONS,
+        "y": Key("given", lambda text: int(text) if text in ("0", "1") else text),
+        "largest": Key("largest", plain_number, number_text),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.given not in (None, 0, 1, "both"):
+            raise OptionError(f"given (y=...) must be 0, 1 or 'both', or left out, got {self.given!r}.")
+        check_largest(self.largest)
+
+    @property
+    def uncertain(self) -> str | None:
+        return without_largest(self, "5") if self.largest is None else None
+
+    def step_of(self, rows: int) -> float:
+        return 0.0
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        return tuple(CONDITION[c] for c in self.conditions())
+
+    def conditions(self) -> tuple[int | None, ...]:
+        return (1, 0) if self.given == "both" else (self.given,)
+
+    def check_model(self, outputs: int, y: np.ndarray) -> None:
+        if self.given is not None:
+            self.check_one_score(outputs)
+
+    @property
+    def _function(self) -> RowFunction:
+        return replace(LOSS, largest=self.largest)
+
+    def row_functions(self) -> tuple[tuple[RowFunction, int | None], ...]:
+        return tuple((self._function, c) for c in self.conditions()) if self.against_everyone else ()
+
+    def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
+        conditions = self.conditions()
+        overall = self.against == "overall"
+        return np.stack([builder.numbers(compared, self._function, conditions, c, overall) for c in conditions])
+
+    def values(self, rows: Scored, compared: Compared) -> Values:
+        group = compared.of_rows(rows.groups)
+        loss = rows.loss if self.largest is None else np.minimum(rows.loss, self.largest)
+        inside = [(group >= 0) & (True if c is None else rows.target == c) for c in self.conditions()]
+        return loss_values(loss, [np.where(i, group, -1) for i in inside], len(compared), rows, self.largest)
 
 
 @register()

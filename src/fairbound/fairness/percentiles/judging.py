@@ -21,7 +21,8 @@ from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
+from fairbound.fairness.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.judging import without_rows
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored

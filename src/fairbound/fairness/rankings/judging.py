@@ -16,7 +16,8 @@ from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds
-from fairbound.fairness.judging import finding, nothing_found, stated_facts, without_rows
+from fairbound.fairness.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.judging import without_rows
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.ranking.documents import Documents
