@@ -38,9 +38,9 @@ ROUNDING = 1e-9
 
 PENALTY = 100.0
 """The penalty of a method of all rows at once under bounds that compare groups, ten times the usual one. With that the
-prices of two bounds on residual gaps that face each other could be far off still when the run ended, between the two.
-Those of shares above thresholds rose until a nearly constant model, which is far inside every bound, was the lowest
-point: a penalty that is small beside the prices cannot hold a model on a bound that bends away from it."""
+multipliers of two bounds on residual gaps that face each other could be far off still when the run ended, between the
+two. Those of shares above thresholds rose until a nearly constant model, which is far inside every bound, was the
+lowest point: a penalty that is small beside the multipliers cannot hold a model on a bound that bends away from it."""
 
 
 @dataclass(eq=False, repr=False)

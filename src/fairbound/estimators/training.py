@@ -51,7 +51,7 @@ AT_ONCE = Budget(steps=FullBatchALM().rounds)
 """More rounds than a method of all rows takes before it ends by itself."""
 
 GENTLE = 1 / 8
-"""Share of the usual price of bounds where at that price hardly anything was learnt."""
+"""Share of the usual dual step size and penalty, where with these hardly anything was learnt."""
 
 EARLY = "Random batches ended after {:,} steps, as rows that they had not met showed to be of use."
 FURTHER = "After random batches all layers were trained on all rows at once (rounds: {}), as rows kept apart showed to be of use."
@@ -141,8 +141,9 @@ def train(
 
 def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], choice: Chosen, limit: Budget) -> Trained:
     """`trained`; where "auto" chose random batches for a model that is not linear, groups are bounded and the result is
-    hardly better than a constant, the better of it and of runs with a GENTLE share of the price. Many bounds that are
-    missed together add up to a price at which one answer for all rows looks best, and few batches lead out of there.
+    hardly better than a constant, the better of it and of runs with a GENTLE share of dual step size and penalty.
+    Many bounds that are missed together add up to multipliers at which one answer for all rows looks best, and few
+    batches lead out.
 
     run: `solve`, from the first start.
     """
@@ -157,7 +158,9 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
         return trained
     gentle = replace(method, dual_step_size=GENTLE * method.dual_step_size, penalty=GENTLE * method.penalty)
     again = on_batches(made, run, gentle, choice.margins, limit)
-    return better(trained, again, "no", "Trained again with slower prices of the bounds, as nearly nothing was learnt.")
+    return better(
+        trained, again, "no", "Trained again with slower multipliers of the bounds, as nearly nothing was learnt."
+    )
 
 
 def _at_once(
