@@ -171,8 +171,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
         stated, groups = classifier_bounds(self), rows.groups
         trained_under = without_rule(stated, rows.classes) if self.use_groups_at_prediction else stated
-        notes: list[str] = []
-        features = fit_features(self, X, groups, notes, shards_of(self), rows.codes)
+        features, notes = fit_features(self, X, groups, shards_of(self), rows.codes)
         if isinstance(self.model, nn.Module):
             refuse_probabilities(trial(self.model, torch.from_numpy(features)))
         check_lengths(features, len(rows), groups)
@@ -207,10 +206,10 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             objective=objective,
             stated=trained_under,
         )
-        notes = [*notes, choice.why] if choice.why else [*notes]
         at_once, refined = choice.at_once, choice.refined(objective, model.outputs)
         whole = at_once or choice.last_layer or not shards.alone
-        share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
+        share, said = held_share(self.validation, whole, trained_under, groups, codes, self.classes_)
+        notes = [*notes, *([choice.why] if choice.why else []), *said]
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         build = builder(
