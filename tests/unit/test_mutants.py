@@ -375,7 +375,7 @@ MUTANTS = {
     "monitor: a row in two roles": Mutant("monitoring/pairing.py", "apart = ~np.any(plays[:, None] & plays[None], axis=(2, 3))", "apart = ~np.all(plays[:, None] & plays[None], axis=(2, 3))", "unit/monitoring/test_areas_in_time.py"),
     "monitor: pairs of rows from before the later group": Mutant("monitoring/pairing.py", "rows >= max(start[i], start[j])", "rows >= min(start[i], start[j])", "unit/monitoring/test_areas_in_time.py"),
     "monitor: areas on the other side of a half": Mutant("monitoring/areas.py", "contrasts.of(wins) - half", "contrasts.of(wins) + half", "unit/monitoring/test_areas_in_time.py"),
-    "monitor: an alarm that does not stay": Mutant("monitoring/monitor.py", 'finding |= {"verdict": "violated", end: kept', 'finding |= {end: kept', "unit/monitoring/test_monitor.py"),
+    "monitor: an alarm that does not stay": Mutant("monitoring/history.py", 'finding |= {"verdict": "violated", end: kept', 'finding |= {end: kept', "unit/monitoring/test_monitor.py"),
     "Clopper-Pearson: lower limit without its row": Mutant("confidence/single.py", "n - x + 1, level), 0.0)", "n - x, level), 0.0)", "claims/test_intervals.py"),
     "Clopper-Pearson: the other side": Mutant("confidence/single.py", 'if side == "upper":', 'if side == "lower":', "claims/test_intervals.py"),
     "Clopper-Pearson: both sides at the whole level": Mutant("confidence/single.py", '/ (2 if side == "two-sided" else 1)', "/ 1", "claims/test_intervals.py"),
