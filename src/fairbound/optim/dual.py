@@ -118,7 +118,7 @@ class Dual:
         )  # fmt: skip
 
     def _begin(self, options: DualOptions) -> None:
-        """At the beginning, under these options."""
+        """Begin at multipliers of 0, under these options."""
         c = self._compiled = compiled(options)
         self.config, self.nonfinite, self.distributed = options.config, options.nonfinite, options.distributed
         self.stated, self.classes, self.soft_targets = c.bounds, c.classes, options.soft_targets
@@ -190,7 +190,8 @@ class Dual:
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         s, cap = self._best.settled(self._state), self.config.multiplier_bound
-        about = self._compiled.per_bound, cap, self._compiled.of_losses, self.classes, self._compiled.options.groups
+        c = self._compiled
+        about = c.per_bound, cap, c.of_losses, self.classes, c.options.groups
         return report_of(self.plan, self.stated, s, self._means, self.values(), *about)
 
     def loss(
@@ -225,7 +226,8 @@ class Dual:
         if observe:
             self._means.add(batch, state["k"])
         value = self._weights.whole(value)
-        return value if self._compiled.units is None else self._compiled.units.sd**2 * value
+        units = self._compiled.units
+        return value if units is None else units.sd**2 * value
 
     @torch.no_grad()
     def observe(self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None) -> None:
@@ -281,35 +283,32 @@ class Dual:
     @torch.no_grad()
     def _update(self, world: int) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
-        s = self._state
+        s, c = self._state, self._compiled
         before = self._means.state["total_rows"]
         rows = self._means.update(world, self._place[0])
-        g, memo = compared(self._compiled.contrasts, self._means.moving())
-        g = (
-            g if self._compiled.units is None else np.clip(g, -1, 1)
-        )  # an untrained model may be many standard deviations off
+        g, memo = compared(c.contrasts, self._means.moving())
+        if c.units is not None:  # an untrained model may be many standard deviations off
+            g = np.clip(g, -1, 1)
         fresh = None if rows.all() else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
-        room = rooms(self._compiled.contrasts, memo, self._compiled.of_losses, self._means.state, s["multipliers"])
+        room = rooms(c.contrasts, memo, c.of_losses, self._means.state, s["multipliers"])
         since = self._means.state["total_rows"] - before
-        noise = noise_of(self.plan, self._compiled.rates, self._means.state["weight"])
-        s |= moved(s, self.config, self._compiled.scale, g, known, room, self.plan.bounds, since / self.memory, noise)
+        noise = noise_of(self.plan, c.rates, self._means.state["weight"])
+        s |= moved(s, self.config, c.scale, g, known, room, self.plan.bounds, since / self.memory, noise)
         s["weighed"], s["processes"] = s["k"], world
         self._best.note(s, self._means.state, since)
         self._weigh(memo)
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""
-        w = self._state["w"]
+        w, c = self._state["w"], self._compiled
         if not np.count_nonzero(w):
             self._weights = Weights()
             return
-        w, by_cell = cell_weights(self._compiled.contrasts, w, self._means.state, self._state["weighed"], memo)
+        w, by_cell = cell_weights(c.contrasts, w, self._means.state, self._state["weighed"], memo)
         constant = -w.dot(self.plan.bounds)
-        factor = shrunk(by_cell, self._compiled.of_losses, self._means.state)
-        self._weights = Weights.of(
-            self._compiled.keys, self._compiled.kinds, self._compiled.loss, by_cell, constant, self._place, factor
-        )
+        factor = shrunk(by_cell, c.of_losses, self._means.state)
+        self._weights = Weights.of(c.keys, c.kinds, c.loss, by_cell, constant, self._place, factor)
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
         """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows
@@ -322,10 +321,8 @@ class Dual:
         return self
 
     def _identity(self) -> dict[str, Any]:
-        by, outputs = self.config.dual_values, self._compiled.keys.outputs
-        return identity(
-            self.plan, self.stated, self._compiled.loss.name, by, self.classes, outputs, self._compiled.units
-        )
+        c, by = self._compiled, self.config.dual_values
+        return identity(self.plan, self.stated, c.loss.name, by, self.classes, c.keys.outputs, c.units)
 
     def state_dict(self) -> dict[str, Any]:
         """Multipliers, running estimates and counters as plain values and CPU tensors, with the names they belong to.
