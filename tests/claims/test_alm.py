@@ -107,9 +107,9 @@ def test_a_convex_fair_problem_reaches_the_optimum_of_a_cone_solver(seed):
     assert float(final.f) == pytest.approx(loss.value, abs=1e-6)
     assert float(final.g.max()) < 1e-6
     assert np.allclose(solution.last.numpy(), v.value, atol=1e-4)
-    prices = solution.state.multipliers.numpy()
-    assert np.allclose(prices, [float(b.dual_value) for b in bounds], atol=1e-3)
-    assert prices.max() > 0.1 and prices.min() == 0  # one side of the bound is active, the other silent
+    multipliers = solution.state.multipliers.numpy()
+    assert np.allclose(multipliers, [float(b.dual_value) for b in bounds], atol=1e-3)
+    assert multipliers.max() > 0.1 and multipliers.min() == 0  # one side of the bound is active, the other silent
 
 
 def test_the_certified_optimum_and_multipliers_of_the_twelve_rows():

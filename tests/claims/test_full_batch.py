@@ -197,9 +197,9 @@ def test_a_bound_that_does_not_bind_costs_nothing():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_run_that_begins_at_a_solution_knows_its_price(seed):
-    """The least-squares multipliers at a solution are the price of the bound there: moving the bound by a tenth moves the
-    lowest loss by about that, the curve being convex."""
+def test_a_run_that_begins_at_a_solution_knows_its_multipliers(seed):
+    """The least-squares multipliers at a solution are the slope of the lowest loss there: moving the bound by a tenth moves
+    it by about that, the curve being convex."""
     X, y, group = one_hot(4000, seed)
     features = fb.TableEncoder().fit_transform(X)
 
@@ -210,8 +210,8 @@ def test_a_run_that_begins_at_a_solution_knows_its_price(seed):
     tight, loose = (fb.solve(problem(bound), method, budget="60 steps") for bound in (0.05, 0.06))
     at = problem(0.05)
     state = fb.FullBatchALM(sharpness=(8.0,)).init(at, tight.x, Draws(at, (0,), 1, "full"))
-    price = float(at.evaluate(tight.x).f - problem(0.06).evaluate(loose.x).f) / 0.01
-    assert float(state.multipliers.max()) == pytest.approx(price, rel=0.5)
+    slope = float(at.evaluate(tight.x).f - problem(0.06).evaluate(loose.x).f) / 0.01
+    assert float(state.multipliers.max()) == pytest.approx(slope, rel=0.5)
 
 
 def test_a_large_table_begins_with_a_part_of_its_rows(monkeypatch):

@@ -48,9 +48,9 @@ def enumerated(eta=1e-300):
 def gradient_of_K(config, problem, y):
     """grad K = grad f + grad c' (y + rho (c + s)) + mu (x - z), and its part in s, on all rows."""
     e, jacobian = problem.jacobian(STATE.x, problem.full())
-    price = y + config.penalty * (e.g + STATE.s)
-    in_x = jacobian[0] + price @ jacobian[1:] + config.smoothing * (STATE.x - STATE.z)
-    return in_x, price + config.smoothing * (STATE.s - STATE.zs)
+    w = y + config.penalty * (e.g + STATE.s)
+    in_x = jacobian[0] + w @ jacobian[1:] + config.smoothing * (STATE.x - STATE.z)
+    return in_x, w + config.smoothing * (STATE.s - STATE.zs)
 
 
 def mean(parts):
@@ -124,9 +124,9 @@ def test_steps_equal_algorithm_2_written_by_hand(name, smoothing):
         y = y + c.dual_step_size * (g + s)
         if np.linalg.norm(y) >= c.multiplier_bound:
             y, resets = np.zeros_like(y), resets + 1
-        price = y + c.penalty * (g + s)
-        G_x = J[0] + price @ J[1:] + smoothing * (x - z)
-        G_s = price + smoothing * (s - zs)
+        w = y + c.penalty * (g + s)
+        G_x = J[0] + w @ J[1:] + smoothing * (x - z)
+        G_s = w + smoothing * (s - zs)
         z, zs = z + c.centre_step * (x - z), zs + c.centre_step * (s - zs)
         x = problem.domain.project(torch.tensor(x - c.step_size * G_x)).numpy()
         s = np.maximum(s - c.step_size * G_s, 0)

@@ -15,9 +15,9 @@ from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import InputRows, in_lines_of_parts, read_rows
-from fairbound.cli.saved_model import interrupted, written_fit
+from fairbound.cli.saved_model import interrupted
 from fairbound.cli.splitting import Parts, Split, encoded_parts, group_warnings
-from fairbound.cli.training import Trained, held_out, in_training, judged, parameters, trained
+from fairbound.cli.training import Trained, held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
@@ -72,8 +72,7 @@ def run_fit(options: FitOptions) -> Outcome:
     of_training = partial(
         judged_rows, rows=rows, encoded=parts.train, numbers=parts.split.train, by_class=by_class(bounds)
     )
-    lines = in_training(options, bounds, done, of_training, found)
-    outcome = written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    outcome = reported(options, bounds, rows, done, found, of_training)
     return outcome if shards.alone or done.stopped else replace(outcome, exit_code=0)
 
 

@@ -17,8 +17,7 @@ from fairbound.cli.judged_model import model_facts
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_file
-from fairbound.cli.saved_model import written_fit
-from fairbound.cli.training import held_out, in_training, judged, parameters, trained
+from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
@@ -50,8 +49,7 @@ def fit_ranking(options: FitOptions) -> Outcome:
         options, bounds, rows, done, partial(_scored, rows, done.split.test),
         about=f"{options.model} ranker", warnings=[*missed, *facts["warnings"]],
     )  # fmt: skip
-    lines = in_training(options, bounds, done, partial(_scored, rows, done.split.train), found)
-    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    return reported(options, bounds, rows, done, found, partial(_scored, rows, done.split.train))
 
 
 def audit_ranking(options: AuditOptions) -> Outcome:

@@ -28,8 +28,7 @@ from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.row_warnings import said_of_rows
 from fairbound.cli.rows import InputRows, rows_of_file
-from fairbound.cli.saved_model import written_fit
-from fairbound.cli.training import held_out, in_training, judged, parameters, trained
+from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import RegressOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
@@ -54,8 +53,7 @@ def run_regress(options: RegressOptions) -> Outcome:
         options, stated, rows, done, partial(_scored, rows, done.split.test),
         about=f"{options.model} model of a number", warnings=[*([] if facts["feasible"] else [facts["message"]]), *facts["warnings"]],
     )  # fmt: skip
-    lines = in_training(options, stated, done, partial(_scored, rows, done.split.train), found)
-    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    return reported(options, stated, rows, done, found, partial(_scored, rows, done.split.train))
 
 
 def _fitted(options: RegressOptions, rows: InputRows, part: np.ndarray, bounds: list, certify: float) -> FairRegressor:

@@ -11,9 +11,9 @@ import numpy as np
 from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, silenced
 from fairbound.cli.audit_facts import add_own_model, data_facts
-from fairbound.cli.outcome import say, shows_progress
+from fairbound.cli.outcome import Outcome, say, shows_progress
 from fairbound.cli.rows import InputRows
-from fairbound.cli.saved_model import interrupted, training_facts
+from fairbound.cli.saved_model import interrupted, training_facts, written_fit
 from fairbound.cli.splitting import Split, split_rows, table_options
 
 ENOUGH = 30
@@ -107,7 +107,21 @@ def judged(
     return found
 
 
-def in_training(
+def reported(
+    options: Any,
+    bounds: Sequence[Any],
+    rows: InputRows,
+    done: Trained,
+    found: dict[str, Any],
+    of_training: Callable[[Any], dict[str, Any]],
+) -> Outcome:
+    """Write the model, its training records and its audit `found`, which takes in what training did on its own rows.
+    of_training: as `scored` in `judged`, of the training rows."""
+    lines = _in_training(options, bounds, done, of_training, found)
+    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+
+
+def _in_training(
     options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]], found: dict[str, Any]
 ) -> list[str]:
     """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict;

@@ -40,7 +40,7 @@ class FrontierPoint:
     accuracy: its accuracy. rates: its selection rate in each group. disparity: largest minus smallest rate (<= delta).
     thresholds: per group, select where s > threshold (aware); empty for a blind rule.
     regions: intervals (low, high) of s that a blind rule selects, ends may be infinite; empty for an aware one.
-    shift: the price of the bound, d accuracy / d delta >= 0.
+    shift: the multiplier of the bound, d accuracy / d delta >= 0.
     """
 
     delta: float

@@ -46,12 +46,11 @@ def on_batches(
     """The runs that the module's docstring numbers; run: `solve` under the budget `limit`. Without `made.all_rows` the
     third is left out."""
     problem, held = made.problem, made.held
-    notes: list[str] = []
     cautions: list[str] = []
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
     margins = () if bounds_classes else margins
 
-    solution = with_room(run, problem, held, method, margins, notes)
+    solution, notes = with_room(run, problem, held, method, margins)
     followed = False  # whether the multipliers of the solution are of the validation rows
     if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
         again = run(DualRows(problem, held), method, validation=held)
@@ -71,7 +70,8 @@ def on_batches(
             "too, so it was trained and verified on all rows; on new rows the bound may be missed."
         )
         problem, held, followed = made.all_rows(), None, False
-        solution = with_room(run, problem, held, method, margins, notes)
+        solution, more = with_room(run, problem, held, method, margins)
+        notes += more
     if followed:
         notes.append(
             "With multipliers of the training rows no model met every bound on the validation rows too, so the "
@@ -86,19 +86,18 @@ def with_room(
     held: Problem | None,
     method: Method[Any],
     margins: Sequence[float],
-    notes: list[str],
-) -> Solution:
-    """The solution of `run` by `method`, or of the first with one of `margins`
-    that met every bound where it did not."""
-    solution = run(problem, method, validation=held)
+) -> tuple[Solution, list[str]]:
+    """The solution of `run` by `method`, or of the first with one of `margins` that met every bound where it did not;
+    and a note that says so."""
+    solution, notes = run(problem, method, validation=held), []
     for margin in margins:
         if not _unfinished(solution):
             break
         again = run(problem, replace(method, margin=margin), validation=held)  # type: ignore[type-var]
         if again.found:
-            notes.append(f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met.")
+            notes = [f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met."]
         solution = again if again.found or again.stopped == "interrupted" else solution
-    return solution
+    return solution, notes
 
 
 def _unfinished(solution: Solution) -> bool:

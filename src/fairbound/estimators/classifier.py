@@ -28,22 +28,16 @@ from fairbound.estimators.conventions import (
     warn_of_fit,
     warn_of_names,
 )
+from fairbound.estimators.corrections import corrected
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.last_intercept import (
-    accurate_within_bounds,
-    best_constant,
-    clear_of_rounding,
-    met_by_intercept,
-)
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
-from fairbound.estimators.swept_intercept import swept_intercept
 from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import (
     features_of,
@@ -171,8 +165,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
         stated, groups = classifier_bounds(self), rows.groups
         trained_under = without_rule(stated, rows.classes) if self.use_groups_at_prediction else stated
-        notes: list[str] = []
-        features = fit_features(self, X, groups, notes, shards_of(self), rows.codes)
+        features, notes = fit_features(self, X, groups, shards_of(self), rows.codes)
         if isinstance(self.model, nn.Module):
             refuse_probabilities(trial(self.model, torch.from_numpy(features)))
         check_lengths(features, len(rows), groups)
@@ -207,10 +200,10 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             objective=objective,
             stated=trained_under,
         )
-        notes = [*notes, choice.why] if choice.why else [*notes]
         at_once, refined = choice.at_once, choice.refined(objective, model.outputs)
         whole = at_once or choice.last_layer or not shards.alone
-        share = held_share(self.validation, whole, trained_under, groups, codes, self.classes_, notes)
+        share, said = held_share(self.validation, whole, trained_under, groups, codes, self.classes_)
+        notes = [*notes, *([choice.why] if choice.why else []), *said]
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         build = builder(
@@ -219,14 +212,12 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             loss=_loss_of(self.loss, model.outputs), shards=shards,
         )  # fmt: skip
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
-        trained = trained_by(
+        found = trained_by(
             self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
-        trained = met_by_intercept(trained)
-        trained = swept_intercept(trained) if choice.automatic else trained
-        trained = clear_of_rounding(accurate_within_bounds(best_constant(trained, choice.automatic)))
+        trained = corrected(found._replace(automatic=choice.automatic))
         learnt = Learnt(
             model,
             trained.solution.x[: model.n],

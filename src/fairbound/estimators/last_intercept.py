@@ -58,14 +58,14 @@ def met_by_intercept(trained: Trained) -> Trained:
     `best_intercept`. If no such move meets them, `trained`, which then does not call a bound
     infeasible that one answer for all rows meets."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if solution.found or solution.x.dim() > 1 or not problem.m or not problem.shards.alone:
+    if solution.found or not trained.single or not problem.m:
         return trained
     at = last_intercept(model, solution.x, problem.features)
     classes = all(bound.about == "class" for bound in problem.plan.notions)
     moves: Iterator[tuple[float, Tensor]]
     if at is not None and classes:
         moves = _least_moves(trained, at)
-    elif at is not None and model.outputs == 1 and problem.n == model.n and not is_linear(model):
+    elif at is not None and model.outputs == 1 and trained.model_alone and not is_linear(model):
         moves = _moves_to_ranks(trained, at)
     else:
         moves = iter(())
@@ -74,7 +74,7 @@ def met_by_intercept(trained: Trained) -> Trained:
     lowest, best = min(moves, key=lambda move: move[0], default=(torch.inf, None))
     if best is not None and not (bool(solution.feasible) and own <= lowest):
         return trained._replace(solution=meeting(trained, best, MOVED), notes=[*trained.notes, MOVED])
-    if bool(solution.feasible) or problem.n > model.n or not _one_answer_meets(trained):
+    if bool(solution.feasible) or not trained.model_alone or not _one_answer_meets(trained):
         return trained
     said = solution.message.replace(MAY_BE_INFEASIBLE, REACHABLE + (NO_INTERCEPT if at is None else ""))
     return trained._replace(solution=replace(solution, message=said))
@@ -142,14 +142,14 @@ def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tens
     return moved(high) if bool((excess(high) <= 0).all()) else None
 
 
-def best_constant(trained: Trained, automatic: bool) -> Trained:
+def best_constant(trained: Trained) -> Trained:
     """`trained`, or the best model that meets the bounds and decides all rows alike: where the start alone met the
-    bounds, or, if `automatic`, where it is better than what training found: more accurate, by more than chance may
-    give, or of a lower objective where accuracy is not asked for."""
+    bounds, or, if the method was left to "auto", where it is better than what training found: more accurate, by more
+    than chance may give, or of a lower objective where accuracy is not asked for."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if not bool(solution.feasible) or solution.x.dim() > 1 or not isinstance(model, MLP) or not model.bias:
         return trained
-    if solution.found and not automatic:
+    if solution.found and not trained.automatic:
         return trained
     by_accuracy = solution.found and problem.refined
     if by_accuracy and (accuracy_of(problem.evaluate(solution.x)) or 0.0) >= largest_share(problem):
@@ -176,9 +176,9 @@ def accurate_within_bounds(trained: Trained) -> Trained:
     scores at which the weight of training rows decided rightly is largest among those that meet the bounds. The order
     of the scores stays. Itself where no rank is more accurate, and where `decided` has chosen."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not problem.plan.ranks or ranks_only(problem) or model.outputs > 1 or problem.n > model.n:
+    if not problem.plan.ranks or ranks_only(problem) or model.outputs > 1 or not trained.model_alone:
         return trained
-    if solution.x.dim() > 1 or not bool(solution.feasible) or not problem.shards.alone:
+    if not trained.single or not bool(solution.feasible):
         return trained
     if (at := last_intercept(model, solution.x, problem.features)) is None:
         return trained
@@ -203,7 +203,7 @@ def clear_of_rounding(trained: Trained) -> Trained:
     last intercept moved to the middle between the scores on either side of 0. So predictions are the decisions that the
     bounds were measured on."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if model.outputs > 1 or solution.x.dim() > 1 or not problem.shards.alone or not problem.m:
+    if model.outputs > 1 or not trained.single or not problem.m:
         return trained
     scores = problem.all_scores(solution.x)
     above = scores > 0

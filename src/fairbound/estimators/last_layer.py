@@ -2,7 +2,7 @@
 them.
 
 In its last layer a network is a linear model of what the layers before make of the rows, so that what holds for linear
-models holds for it: bounds are met exactly on the training rows, and their price is paid where it is least.
+models holds for it: bounds are met exactly on the training rows, where that costs least.
 
 Source: Kirichenko, Izmailov, Wilson (2023), Last layer re-training is sufficient for robustness to spurious
 correlations, for the last layer as the place to mend. Departs: it is solved under stated bounds, on the training rows

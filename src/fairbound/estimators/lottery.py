@@ -2,8 +2,8 @@
 rows.
 
 Every pair of a fit and a threshold selects some weight of each group and label, and a lottery over pairs the mean of
-that. The best lottery is a linear program in the shares of the pairs. It begins with few pairs. Its multipliers price
-every other pair, and those that lower the priced error are added until none does.
+that. The best lottery is a linear program in the shares of the pairs. It begins with few pairs. With its multipliers
+y the Lagrangian, error + y . excess, of every other pair is known, and pairs that lower it are added until none does.
 
 Source: Dantzig, Wolfe (1960), Decomposition principle for linear programs. It is the best of the lotteries of Agarwal,
     Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification.
@@ -25,16 +25,16 @@ from fairbound.postprocessing.sweep import Sweep
 
 GRID = 512
 MISSED = 100.0
-"""Price of an excess over a bound, where no lottery meets them all."""
+"""Penalty of an excess over a bound, where no lottery meets them all."""
 NEGLIGIBLE = 1e-7
 SHORT = 0.01
 """Where a rule is wrong on this share of rows more than the best lottery, another is looked for,
 and the loss is said."""
 ROUNDS = 100
 FURTHER = 20
-PRICES = 8
+CHANGED = 8
 FACTORS = (0.5, 2.0)
-"""By what each of the PRICES greatest multipliers of the best lottery is changed, one at a time,
+"""By what each of the CHANGED greatest multipliers of the best lottery is changed, one at a time,
 for more fits near to it."""
 
 
@@ -55,7 +55,7 @@ class Lottery:
 
     @property
     def penalty(self) -> float:
-        """A price of the largest excess at which a rule gains nothing by missing the bounds."""
+        """A penalty of the largest excess at which a rule gains nothing by missing the bounds."""
         return 2 * float(self.multipliers.sum()) + 0.1
 
     def far_ahead(self, error: float | None) -> bool:
@@ -88,7 +88,7 @@ class Pairs:
         return found
 
     def near(self, fit: Callable[[np.ndarray], Any], lottery: Lottery) -> Lottery:
-        """The best lottery after more fits at its multipliers, and near to them. fit: makes one at prices (m,),
+        """The best lottery after more fits at its multipliers, and near to them. fit: makes one at multipliers (m,),
         and adds it."""
         for _ in range(FURTHER):
             before, known = lottery, len(self._curves)
@@ -96,25 +96,25 @@ class Pairs:
             lottery = self.best()
             if len(self._curves) == known or lottery.error > before.error - NEGLIGIBLE:
                 break
-        for prices in _around(lottery.multipliers):
-            fit(prices)
+        for multipliers in _around(lottery.multipliers):
+            fit(multipliers)
         return self.best()
 
     def nearest(self, lottery: Lottery, most: int) -> np.ndarray:
-        """Numbers of the fits that the lottery draws, and of the `most` fits of lowest error with excesses priced."""
-        curves, price = self._curves, lottery.penalty
-        best = [(self.sweep.errors(c) + price * np.maximum(self.sweep.largest(c), 0)).min() for c in curves]
+        """Numbers of the fits that the lottery draws, and of the `most` fits of lowest penalised error."""
+        curves, penalty = self._curves, lottery.penalty
+        best = [(self.sweep.errors(c) + penalty * np.maximum(self.sweep.largest(c), 0)).min() for c in curves]
         return np.union1d(np.argsort(best, kind="stable")[:most], np.flatnonzero(lottery.shares > NEGLIGIBLE))
 
     def _grown(self, found: Lottery, value: float) -> bool:
-        """Take the pair of each fit that lowers the priced error below the program's value most, if one does."""
+        """Take the pair of each fit that lowers the Lagrangian below the program's value most, if one does."""
         before, program = len(self._of), self.sweep.program
         fixed, worth = program.fixed_cost + found.multipliers @ program.fixed, self.sweep.worth(found.multipliers)
         for number, curve in enumerate(self._curves):
-            priced = fixed - curve @ worth
-            if priced.min() < value - NEGLIGIBLE:
+            lagrangian = fixed - curve @ worth
+            if lagrangian.min() < value - NEGLIGIBLE:
                 self._of.append(number)
-                self._selected.append(curve[priced.argmin()])
+                self._selected.append(curve[lagrangian.argmin()])
         return len(self._of) > before
 
     def _solved(self) -> tuple[Lottery, np.ndarray]:
@@ -144,7 +144,7 @@ class Pairs:
 
 
 def _around(multipliers: np.ndarray) -> list[np.ndarray]:
-    greatest = [i for i in np.argsort(-multipliers, kind="stable")[:PRICES] if multipliers[i] > NEGLIGIBLE]
+    greatest = [i for i in np.argsort(-multipliers, kind="stable")[:CHANGED] if multipliers[i] > NEGLIGIBLE]
     out = []
     for i, factor in [(i, factor) for i in greatest for factor in FACTORS]:
         other = multipliers.copy()

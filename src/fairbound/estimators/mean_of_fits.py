@@ -1,14 +1,14 @@
-"""A weighted mean of the scores of several fits, with one threshold, that meets bounds where no single fit does at a
-fair price.
+"""A weighted mean of the scores of several fits, with one threshold, that meets bounds where no single fit does
+without many more errors.
 
 A lottery over fits decides a row by a draw; the mean of their scores decides it the same every time. Shares and
 threshold are looked for on the training rows. One share after another is moved up and down, by smaller and smaller
-moves, as long as error + price . excess falls. Of all shares and thresholds on the way, the most accurate that meets
+moves, as long as error + penalty . excess falls. Of all shares and thresholds on the way, the most accurate that meets
 the true bounds is taken.
 
 Source: Caruana, Niculescu-Mizil, Crew, Ksikes (2004), Ensemble selection from libraries of models; Hooke, Jeeves
     (1961), direct search.
-Departs: bounds as an exact penalty, whose price is twice the sum of the multipliers of the best lottery; begins at the
+Departs: bounds as an exact penalty, which is twice the sum of the multipliers of the best lottery; begins at the
     best fit and at that lottery.
 """
 
@@ -78,17 +78,17 @@ def best_mean(sweep: Sweep, scores: Sequence[np.ndarray], lottery: Lottery) -> M
 
 
 class Search:
-    """Moves of weights of scores (k, n), which say how much each counts. price: of an excess over the bounds.
+    """Moves of weights of scores (k, n), which say how much each counts. penalty: of an excess over the bounds.
     moved: the weights (k,) that a move of some size leads to."""
 
     def __init__(
         self,
         sweep: Sweep,
         scores: np.ndarray,
-        price: float,
+        penalty: float,
         moved: Callable[[np.ndarray, float], list[np.ndarray]],
     ):
-        self.sweep, self.scores, self.price, self.moved, self.used = sweep, scores, price, moved, 0
+        self.sweep, self.scores, self.penalty, self.moved, self.used = sweep, scores, penalty, moved, 0
         self.best: tuple[float, np.ndarray] | None = None
 
     def best_of(self, starts: Sequence[np.ndarray]) -> Mean | None:
@@ -102,14 +102,14 @@ class Search:
         return min(found, key=lambda one: one.error, default=None)
 
     def at(self, shares: np.ndarray) -> float:
-        """The lowest priced error of any threshold."""
+        """The lowest penalised error of any threshold."""
         self.used += 1
         selected = self.sweep.selected(shares @ self.scores, GRID)
         error, worst = self.sweep.errors(selected), self.sweep.largest(selected)
         least = float(np.where(worst <= ROUNDING, error, np.inf).min())
         if least < (np.inf if self.best is None else self.best[0]):
             self.best = (least, shares)
-        return float((error + self.price * np.maximum(worst, 0)).min())
+        return float((error + self.penalty * np.maximum(worst, 0)).min())
 
     def run(self, shares: np.ndarray, most: int) -> np.ndarray:
         """The weights at the end."""

@@ -23,5 +23,5 @@ def optimality(problem: Any, method: Method[Any], x: Tensor, rows: int) -> dict[
     elif max(rows, problem.n) > NEAR_ROWS:
         return {}
     near = kkt(problem, x)
-    prices = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
-    return {**near._asdict(), "multipliers": prices}
+    multipliers = {problem.names[i]: float(near.multipliers[i]) for i in near.multipliers.nonzero().flatten().tolist()}
+    return {**near._asdict(), "multipliers": multipliers}

@@ -1,16 +1,16 @@
-"""Bounds around any classifier by probabilities of label and group, which are then priced.
+"""Bounds around any classifier by probabilities of label and group, which say what a positive decision is worth.
 
-Prices y >= 0 of the bounds make a positive decision of a row of group a and label l worth gain[a, l]. What a row is
-worth in the mean, sum over a and l of P(a, l | x) gain[a, l], is the score: above 0 a positive decision lowers the
-priced error. Decisions need no group, and prices are looked for without another fit. They and the threshold are judged
-by probabilities of fits that had not seen the row, so that a model that knows its rows by heart is not taken at its
-word. New rows are decided by the mean of these fits. P(a, l | x) is P(l | x) P(a | x, l): the label is fitted on all
-rows, which is easier than every pair of a group and a label, and the group on the rows of each label.
+Multipliers y >= 0 of the bounds make a positive decision of a row of group a and label l worth gain[a, l]. What a row
+is worth in the mean, sum over a and l of P(a, l | x) gain[a, l], is the score: above 0 a positive decision lowers the
+Lagrangian, error + y . excess. Decisions need no group, and y is looked for without another fit. They and the threshold
+are judged by probabilities of fits that had not seen the row, so that a model that knows its rows by heart is not taken
+at its word. New rows are decided by the mean of these fits. P(a, l | x) is P(l | x) P(a | x, l): the label is fitted on
+all rows, which is easier than every pair of a group and a label, and the group on the rows of each label.
 
 Source: Menon, Williamson (2018), The cost of fairness in binary classification, section 4 (plug-in of estimated
 probabilities); Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under group fairness; Parmanto, Munro, Doyle
 (1996), Reducing variance of committee prediction with resampling techniques (the mean of fits to all folds but one).
-Departs: any bounds that are weighted sums of rates, any number of groups; prices by exponentiated gradient on
+Departs: any bounds that are weighted sums of rates, any number of groups; multipliers by exponentiated gradient on
 cross-fitted rows, with the best of all thresholds. Where the best lottery is far more accurate than that, the gains
 themselves are moved, one atom at a time (`fairbound.estimators.mean_of_fits.Search`).
 """
@@ -61,7 +61,7 @@ class LabelThenGroup(SeveralModels):
 
 
 @dataclass(frozen=True)
-class Priced(SeveralModels):
+class ExpectedGain(SeveralModels):
     """models: `LabelThenGroup`. gain: (2 C,) of an atom."""
 
     gain: np.ndarray
@@ -105,7 +105,7 @@ def _folds(count: int) -> StratifiedKFold:
 
 
 class PlugIn(Rules):
-    """The prices tried so far, with the best threshold of each; of them the best by rows that a fit had not seen."""
+    """The multipliers tried so far, with the best threshold of each; of them the best by rows unseen in a fit."""
 
     def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, folds: int):
         self.estimator, self.X, self.weight, self.sweep, self.fits = estimator, X, weight, sweep, 0
@@ -137,18 +137,18 @@ class PlugIn(Rules):
         self.fits += 1
         return fitted_to(self.estimator, X, places, weight), values
 
-    def fit(self, prices: np.ndarray) -> np.ndarray:
-        """(m,) the excess of every inequality under these prices, where a positive decision is worth more than 0."""
-        gain = self._gain(prices)
+    def fit(self, multipliers: np.ndarray) -> np.ndarray:
+        """(m,) the excess of every inequality where a positive decision is worth more than 0 at these multipliers."""
+        gain = self._gain(multipliers)
         scores = self._chance @ gain
         self._pairs.add(scores)
         self._tried.append(gain)
-        self._take(gain, prices.copy(), scores, 0.0)
+        self._take(gain, multipliers.copy(), scores, 0.0)
         return self.sweep.excess((scores > 0).astype(float))
 
     def mixed(self) -> Lottery:
-        """The best lottery over the priced scores. Where none of these alone is near to it, more prices near to its
-        multipliers are tried, then gains of atoms near to the best ones, whatever prices they would be of."""
+        """The best lottery over the scores. Where none of these alone is near to it, more multipliers near to its own
+        are tried, then gains of atoms near to the best ones, whatever multipliers they would be of."""
         lottery = self._pairs.best()
         if not self._behind(lottery):
             return lottery
@@ -159,21 +159,21 @@ class PlugIn(Rules):
         return lottery
 
     def _searched(self, lottery: Lottery) -> Mean | None:
-        """The best gains on the ways from those of the lottery and of lowest error with excesses priced."""
+        """The best gains on the ways from those of the lottery and of lowest penalised error."""
         search = Search(self.sweep, self._chance.T, lottery.penalty, _one_more_or_less)
         starts = [self._tried[k] for k in self._pairs.nearest(lottery, STARTS)]
         if lottery.shares.sum() > NEGLIGIBLE:
             starts.append(lottery.shares @ np.stack(self._tried))
         return search.best_of([gain / np.abs(gain).max() for gain in starts if gain.any()])
 
-    def _gain(self, prices: np.ndarray) -> np.ndarray:
-        return self.sweep.worth(prices) * self.rows
+    def _gain(self, multipliers: np.ndarray) -> np.ndarray:
+        return self.sweep.worth(multipliers) * self.rows
 
     def best(self) -> tuple[Any, float, float, np.ndarray]:
-        """The models priced, the threshold, largest excess, and the prices."""
+        """The models with their gain, the threshold, largest excess, and the multipliers."""
         assert self._best is not None
-        gain, threshold, excess, prices = self._best[1]
-        return Priced(tuple(self._models), gain), threshold, excess, prices
+        gain, threshold, excess, multipliers = self._best[1]
+        return ExpectedGain(tuple(self._models), gain), threshold, excess, multipliers
 
 
 def _one_more_or_less(gain: np.ndarray, move: float) -> list[np.ndarray]:

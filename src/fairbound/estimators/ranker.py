@@ -86,8 +86,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
     def _fit(self, X: Any, rows: DocumentRows, x0: Any = None) -> FairRanker:
         """`fit` without a certificate, on documents whose table is X; x0: parameters to begin at."""
         stated, groups = self._checked(), rows.groups
-        notes: list[str] = []
-        features = fit_features(self, X, groups, notes)
+        features, notes = fit_features(self, X, groups)
         check_lengths(features, len(rows), groups)
         self.groups_, self.model_ = groups, model_of(self.model, features.shape[1])
 
@@ -104,7 +103,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             )
 
         seed = seed_of(self.random_state)
-        trained = train_ranker(self, build, rows.query, seed, x0, notes)
+        trained = train_ranker(self, build, rows.query, seed, x0)
+        trained = trained._replace(notes=[*notes, *trained.notes])
         self.solution_, self.fit_report_ = trained.solution, report(trained, seed, self.encoder_report_)
         self.x_ = self.solution_.x
         if isinstance(self.model_, ModuleModel):

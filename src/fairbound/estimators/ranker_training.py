@@ -32,20 +32,21 @@ VALIDATION, LEAST_QUERIES = 0.2, 1000
 
 
 def train_ranker(
-    ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, seed: int, x0: Any, notes: list[str]
+    ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, seed: int, x0: Any
 ) -> TrainedRanker:
     """The run that the parameters of a FairRanker, whose model is made, ask for. build: row numbers (all without) -> the
     problem of these rows. queries: (n,) query of each row. x0: parameters to begin at."""
     choice = chosen_method(ranker.algorithm, ranker.model_, queries)
     method = choice.method
-    notes += [choice.why] if choice.why else []
-    problem, held = held_back(build, queries, ranker.validation, choice.at_once, seed, notes)
+    problem, held, said = held_back(build, queries, ranker.validation, choice.at_once, seed)
     limit, size = None if ranker.budget is None else Budget.of(ranker.budget), ranker.batch_size
     run = partial(_run, limit=limit, batch_size=size, seed=seed, progress=ranker.progress, x0=x0)
-    solution = with_room(run, problem, held, method, () if choice.at_once else choice.margins, notes)
+    solution, more = with_room(run, problem, held, method, () if choice.at_once else choice.margins)
+    notes = [*([choice.why] if choice.why else []), *said, *more]
     unmet = problem.m and not solution.found and solution.stopped != "interrupted"
     if choice.automatic and choice.at_once and unmet:
-        rival = with_room(run, problem, held, ALM(), MARGINS, notes)
+        rival, more = with_room(run, problem, held, ALM(), MARGINS)
+        notes += more
         if rival.found or rival.violation < solution.violation:
             notes.append(
                 "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
@@ -71,25 +72,23 @@ def held_back(
     validation: float | str,
     at_once: bool,
     seed: int,
-    notes: list[str],
-) -> tuple[RankingProblem, RankingProblem | None]:
-    """The problem to train on, and that of the queries held back, or None."""
+) -> tuple[RankingProblem, RankingProblem | None, list[str]]:
+    """The problem to train on, that of the queries held back, or None, and a note where a group had too few."""
     many = len(np.unique(queries)) >= LEAST_QUERIES
     share = (VALIDATION if many and not at_once else 0.0) if validation == "auto" else float(validation)
     if not share:
-        return build(), None
+        return build(), None, []
     kept, part = split_by_query(queries, [share], seed_for("validation", root=seed))
     problem = build(kept)
     if not problem.m:
-        return build(), None
+        return build(), None, []
     try:
         held = build(part)
     except EmptyGroupError as error:
         if validation != "auto":
             raise
-        notes.append(f"No queries were held back for validation: {error}")
-        return build(), None
-    return problem, held
+        return build(), None, [f"No queries were held back for validation: {error}"]
+    return problem, held, []
 
 
 def _usual(problem: RankingProblem, method: Method[Any], batch_size: int) -> Budget:

@@ -1,16 +1,16 @@
 """Training under bounds for those who keep their model: any scikit-learn classifier that takes sample weights.
 
-A bound that is a weighted sum of rates gives every row a price of a positive decision. A classifier of lowest cost
-under these prices is an ordinary one on rows relabelled and weighted by them, so that the model is fitted again and
-again while the prices of missed bounds rise.
+A bound that is a weighted sum of rates gives every row a cost of a positive decision. A classifier of lowest cost is
+an ordinary one on rows relabelled and weighted by these costs, so that the model is fitted again and again while the
+multipliers of missed bounds rise.
 
 Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions approach to fair classification, Algorithm
 1.
 Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over
 all of them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the
 best lottery is far more accurate there, a weighted mean of the models' scores may take the place of one
-(`fairbound.estimators.mean_of_fits`). Grid: the mean prices of the run are tried too, scaled by several factors (their
-section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in`.
+(`fairbound.estimators.mean_of_fits`). Grid: the mean multipliers of the run are tried too, scaled by several factors
+(their section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ QUICK = 6
 """How often as many rounds where a round needs no fit."""
 FOLDS = 5
 LARGEST = 100.0
-"""Most that the prices of all bounds may sum to."""
+"""Most that the multipliers of all bounds may sum to."""
 
 
 @dataclass(eq=False, repr=False)
@@ -65,18 +65,19 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         objects.
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
         heart. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
-        whose mean probabilities are priced (`fairbound.estimators.plug_in`); bounds and threshold are judged on
-        training rows by a fit that had not seen them. The classifier then needs `predict_proba`. "auto" takes 5 where a
-        fit to four fifths of the rows is right on more of these than of the others, by 0.05 and by three standard
-        errors.
+        whose mean probabilities give what a positive decision is worth (`fairbound.estimators.plug_in`); bounds and
+        threshold are judged on training rows by a fit that had not seen them. The classifier then needs
+        `predict_proba`. "auto" takes 5 where a fit to four fifths of the rows is right on more of these than of the
+        others, by 0.05 and by three standard errors.
     positive: the label that counts as positive; None for the greater one.
 
-    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds a `Priced`),
-        threshold_ (a row is positive where its score is above), and fit_report_, plain data of the training rows:
-        "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it was judged, and
-        the "own_value" of what `predict` says of these rows, which differs with folds; "message" says where that misses
-        a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None where none meets the
-        bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits", "multipliers".
+    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds an
+        `ExpectedGain`), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
+        training rows: "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it
+        was judged, and the "own_value" of what `predict` says of these rows, which differs with folds; "message" says
+        where that misses a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None
+        where none meets the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits",
+        "multipliers".
     """
 
     estimator: Any = None
@@ -133,7 +134,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tried = Tried(self.estimator, X, sweep)
         self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
         lottery = tried.mixed()
-        model, threshold, excess, prices = tried.best()
+        model, threshold, excess, multipliers = tried.best()
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_
@@ -141,7 +142,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = model.feature_names_in_
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
         own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
-        self.fit_report_ = self._report(stated, rows, own, plan.names, excess, prices, tried.fits, lottery)
+        self.fit_report_ = self._report(stated, rows, own, plan.names, excess, multipliers, tried.fits, lottery)
         rows_of = dict(zip(plan.dropped, plan.dropped_rows, strict=True))
         self.fit_report_ |= {"dropped_groups": list(plan.dropped), "dropped_rows": rows_of}
         for text in dropped_words_of_groups(plan.dropped, rows_of):
@@ -190,15 +191,15 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return FOLDS if self._gives_probabilities and knows_by_heart(self.estimator, X, codes, weight) else 0
 
     def _descend(self, tried: Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
-        """Judge under prices that follow the missed bounds, then under multiples of their mean."""
+        """Judge under multipliers that follow the missed bounds, then under multiples of their mean."""
         m = len(sweep.bounds)
         theta, total = np.zeros(m), np.zeros(m)
         for k in range(rounds):
             weights = np.exp(theta - max(theta.max(initial=0.0), 0.0))
             rest = np.exp(-max(theta.max(initial=0.0), 0.0))
-            prices = LARGEST * weights / (rest + weights.sum()) if k else np.zeros(m)
-            g = tried.fit(prices)
-            total += prices
+            multipliers = LARGEST * weights / (rest + weights.sum()) if k else np.zeros(m)
+            g = tried.fit(multipliers)
+            total += multipliers
             if k == 0 and g.max(initial=-1.0) <= ROUNDING:
                 return  # the model without bounds meets them
             if k == 0:
@@ -215,7 +216,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         own: Scored,
         names: Sequence[str],
         excess: float,
-        prices: np.ndarray,
+        multipliers: np.ndarray,
         fits: int,
         lottery: Lottery,
     ) -> dict[str, Any]:
@@ -251,7 +252,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "no_better_than_constant": no_better_than_constant(accuracy, max(share, 1 - share), len(rows)),
             "threshold": float(self.threshold_),
             "fits": fits,
-            "multipliers": {names[i]: float(p) for i, p in enumerate(prices) if p > 1e-6},
+            "multipliers": {names[i]: float(y) for i, y in enumerate(multipliers) if y > 1e-6},
         }
 
     # -- predicting ---------------------------------------------------------------------------------------------

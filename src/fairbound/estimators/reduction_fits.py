@@ -1,4 +1,4 @@
-"""The fits of `fairbound.Reduction` in which prices move, and what is returned of them."""
+"""The fits of `fairbound.Reduction` in which multipliers move, and what is returned of them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Rules:
     decided: np.ndarray
     _best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
 
-    def _take(self, model: Any, prices: np.ndarray, scores: np.ndarray, own: float) -> None:
+    def _take(self, model: Any, multipliers: np.ndarray, scores: np.ndarray, own: float) -> None:
         """Keep a model with its best threshold on its scores (n,) if it is better than all before."""
         threshold, excess, error = self.sweep.best(scores, own)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
-            self._best = (rank, (model, threshold, excess, prices))
+            self._best = (rank, (model, threshold, excess, multipliers))
             self.decided = scores > threshold
 
     def _behind(self, lottery: Lottery) -> bool:
@@ -54,9 +54,9 @@ class Tried(Rules):
     def fits(self) -> int:
         return len(self.models)
 
-    def fit(self, prices: np.ndarray) -> np.ndarray:
-        """(m,) the excess of every inequality under the model fitted at these prices and its own threshold."""
-        gain = self.sweep.gains(prices)  # what a positive decision of each row saves
+    def fit(self, multipliers: np.ndarray) -> np.ndarray:
+        """(m,) the excess of every inequality under the model fitted at these multipliers and its own threshold."""
+        gain = self.sweep.gains(multipliers)  # what a positive decision of each row saves
         labels, weights = (gain > 0).astype(np.int64), np.abs(gain)
         weights = weights * (len(weights) / weights.sum())
         if len(np.unique(labels[weights > 0])) < 2:
@@ -66,7 +66,7 @@ class Tried(Rules):
         self.models.append(model)
         self.pairs.add(scores)
         own = own_threshold(model)
-        self._take(model, prices, scores, own)
+        self._take(model, multipliers, scores, own)
         return self.sweep.excess((scores > own).astype(float))
 
     def _scores(self, model: Any) -> np.ndarray:
@@ -88,7 +88,7 @@ class Tried(Rules):
         return lottery
 
     def best(self) -> tuple[Any, float, float, np.ndarray]:
-        """The model, its threshold, largest excess, and the prices it was fitted at."""
+        """The model, its threshold, largest excess, and the multipliers it was fitted at."""
         if self._best is None:
-            raise OptionError("no model could be fitted: at every price all rows had the same label.")
+            raise OptionError("no model could be fitted: at all multipliers all rows had the same label.")
         return self._best[1]

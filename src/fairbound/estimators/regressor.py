@@ -38,9 +38,9 @@ ROUNDING = 1e-9
 
 PENALTY = 100.0
 """The penalty of a method of all rows at once under bounds that compare groups, ten times the usual one. With that the
-prices of two bounds on residual gaps that face each other could be far off still when the run ended, between the two.
-Those of shares above thresholds rose until a nearly constant model, which is far inside every bound, was the lowest
-point: a penalty that is small beside the prices cannot hold a model on a bound that bends away from it."""
+multipliers of two bounds on residual gaps that face each other could be far off still when the run ended, between the
+two. Those of shares above thresholds rose until a nearly constant model, which is far inside every bound, was the
+lowest point: a penalty that is small beside the multipliers cannot hold a model on a bound that bends away from it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -84,8 +84,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
         targets, groups, weights, n = rows.y, rows.groups, rows.weight, len(rows)
         stated: tuple[Any, ...] = rows.settled(self._checked_bounds())
-        notes: list[str] = []
-        features = fit_features(self, X, groups, notes, labels=targets)
+        features, notes = fit_features(self, X, groups, labels=targets)
         check_lengths(features, n, groups)
         self.groups_ = groups
         self.shift_ = float(np.average(targets, weights=weights))
@@ -102,9 +101,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         differences = all(bound.compares == "differences" for bound in stated)
         if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=replace(choice.method, penalty=PENALTY))
-        notes += [choice.why] if choice.why else []
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
-        share = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]), notes)
+        share, said = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]))
+        notes = [*notes, *([choice.why] if choice.why else []), *said]
         y = (targets - self.shift_) / self.scale_
         build = builder(self.model_, y, groups, scaled, weights, loss="squared", dtype=torch.float64)
         seed = seed_of(self.random_state)
@@ -120,9 +119,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             facts |= {"no_better_than_constant": True, "nothing_learnt": self._worse_than_mean(facts["train_loss"])}
             facts["warnings"] = [*facts["warnings"], facts["nothing_learnt"]]
         self.fit_report_ = facts
-        said = facts["nothing_learnt"] if facts["feasible"] else facts["message"]
-        if stated and said:
-            warnings.warn(said, ConvergenceWarning, stacklevel=users_line())
+        missed = facts["nothing_learnt"] if facts["feasible"] else facts["message"]
+        if stated and missed:
+            warnings.warn(missed, ConvergenceWarning, stacklevel=users_line())
         return self
 
     def _worse_than_mean(self, loss: float) -> str:

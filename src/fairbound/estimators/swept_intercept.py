@@ -36,15 +36,15 @@ SWEPT = "The model without bounds, its intercept moved until they are met, is be
 
 
 def swept_intercept(trained: Trained) -> Trained:
-    """`trained`, or the model without bounds with the best intercept that meets them, if that is better. It is tried
-    for a linear model of two classes where only the start met the bounds, or a group of at most FEW rows moves in steps
-    above a bound."""
+    """`trained`, or the model without bounds with the best intercept that meets them, if that is better. Where the
+    method was left to "auto" it is tried for a linear model of two classes of which only the start met the bounds, or
+    where a group of at most FEW rows moves in steps above a bound."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not is_linear(model, 1) or not model.bias or problem.loss is not LOGISTIC:
+    if not trained.automatic or not is_linear(model, 1) or not model.bias or problem.loss is not LOGISTIC:
         return trained
     if isinstance(problem.features, SparseRows):
         return trained
-    if solution.x.dim() > 1 or problem.n > model.n or not problem.m or not problem.shards.alone or problem.plan.ranks:
+    if not trained.single or not trained.model_alone or not problem.m or problem.plan.ranks:
         return trained
     cells = np.append(problem.counts_of_cells(), problem.rows)
     alone = problem.within(cells <= FEW)

@@ -20,7 +20,7 @@ from fairbound.solver.solve import Solution
 class Trained(NamedTuple):
     """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that
     gave it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`,
-    where rows were taken at once."""
+    where rows were taken at once. automatic: whether the method was left to "auto"."""
 
     problem: FairProblem
     held: FairProblem | None
@@ -30,11 +30,22 @@ class Trained(NamedTuple):
     notes: list[str]
     warnings: list[str]
     optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
+    automatic: bool = False
 
     @property
     def parts(self) -> list[FairProblem]:
         """The problems whose bounds are to be met: of the training rows, and of the rows held back, if any."""
         return [self.problem] if self.held is None else [self.problem, self.held]
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one model, and one process holds all rows, so that they say where to move it."""
+        return self.solution.x.dim() == 1 and self.problem.shards.alone
+
+    @property
+    def model_alone(self) -> bool:
+        """Whether nothing was trained beside the parameters of the model."""
+        return self.problem.n == self.problem.model.n
 
     def measured(self) -> Measured:
         """The exact values of the solution on the training rows."""

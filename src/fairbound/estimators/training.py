@@ -14,7 +14,7 @@ for other models.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -51,7 +51,7 @@ AT_ONCE = Budget(steps=FullBatchALM().rounds)
 """More rounds than a method of all rows takes before it ends by itself."""
 
 GENTLE = 1 / 8
-"""Share of the usual price of bounds where at that price hardly anything was learnt."""
+"""Share of the usual dual step size and penalty, where with these hardly anything was learnt."""
 
 EARLY = "Random batches ended after {:,} steps, as rows that they had not met showed to be of use."
 FURTHER = "After random batches all layers were trained on all rows at once (rounds: {}), as rows kept apart showed to be of use."
@@ -61,60 +61,68 @@ FEW = Budget(steps=10)
 """The budget where a group has too few rows for its scores to meet a bound on distributions."""
 
 
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train; budget, batch_size, sampling and weight_decay as in FairClassifier.
+
+    seed, progress: of `solve`. x0: where the first run of each kind begins, the model's parameters or all. refined: what
+    becomes of the objective. terms_of: of how many groups the features have terms. decays: weight decays that were
+    chosen before on these features.
+    """
+
+    budget: str | float | Budget | None
+    batch_size: int
+    sampling: str
+    seed: int
+    progress: bool = False
+    x0: Tensor | None = None
+    refined: Refined = "no"
+    terms_of: int = 1
+    weight_decay: float | Literal["auto"] = 0.0
+    decays: dict[bytes, float] | None = None
+
+    @property
+    def stated(self) -> Budget | None:
+        """The budget, None where none was stated."""
+        return None if self.budget is None else Budget.of(self.budget)
+
+    def completed(self, problem: FairProblem) -> TrainingOptions:
+        """With the usual start of auxiliary variables where x0 is of the model alone."""
+        x0, own = self.x0, problem.model.n
+        if x0 is None or not x0.shape[-1] == own < problem.n:
+            return self
+        return replace(self, x0=torch.cat([x0, problem.start((self.seed,))[own:].to(x0)]))
+
+
 def trained_by(
     estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, progress: bool, **more: Any
 ) -> Trained:
     """The run of the chosen method on the problems of a fit, by the parameters of the estimator.
-    more: further arguments of `train`."""
-    return train(
-        made if estimator.validation == "auto" else made._replace(all_rows=None),
-        choice,
-        budget=estimator.budget,
-        batch_size=estimator.batch_size,
-        sampling=estimator.sampling,
-        seed=seed,
-        progress=progress,
-        x0=x0,
-        **more,
+    more: further `TrainingOptions`."""
+    options = TrainingOptions(
+        estimator.budget, estimator.batch_size, estimator.sampling, seed, progress=progress, x0=x0, **more
     )
+    return train(made if estimator.validation == "auto" else made._replace(all_rows=None), choice, options)
 
 
-def train(
-    made: Problems,
-    choice: Chosen,
-    *,
-    budget: str | float | Budget | None,
-    batch_size: int,
-    refined: Refined = "no",
-    terms_of: int = 1,
-    weight_decay: float | Literal["auto"] = 0.0,
-    decays: dict[bytes, float] | None = None,
-    x0: Tensor | None = None,
-    **options: Any,
-) -> Trained:
+def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     """Train as the module's docstring says; the last layer is solved on the rows held back too, unless their share was
     asked for.
 
-    made: without `all_rows` if a share of rows to hold back was asked for. budget: as in FairClassifier. terms_of: of
-    how many groups the features have terms. weight_decay: as in FairClassifier; decays: those that were chosen before
-    on these features. x0: where the first run of each kind begins, the model's parameters or all. options: sampling,
-    seed and progress of `solve`.
+    made: without `all_rows` if a share of rows to hold back was asked for.
     """
-    problem = made.problem
-    decay = decay_of(problem, weight_decay, choice.at_once, decays)
-    usual = usual_budget(problem.total_rows, batch_size * problem.shards.count)
-    limit = usual if budget is None else Budget.of(budget)
-    # auxiliary variables begin at their usual values
-    if x0 is not None and x0.shape[-1] == problem.model.n < problem.n:
-        x0 = torch.cat([x0, problem.start((options["seed"],))[problem.model.n :].to(x0)])
-    patience = PATIENCE if budget is None else 1.0
-    run = partial(solve, budget=limit, batch_size=batch_size, x0=x0, patience=patience, **options)
+    problem, refined, stated = made.problem, options.refined, options.stated
+    decay = decay_of(problem, options.weight_decay, choice.at_once, options.decays)
+    options, rows = options.completed(problem), options.batch_size * problem.shards.count
+    limit = usual_budget(problem.total_rows, rows) if stated is None else stated
+    run = partial(
+        solve, budget=limit, batch_size=options.batch_size, sampling=options.sampling, seed=options.seed,
+        progress=options.progress, x0=options.x0, patience=PATIENCE if stated is None else 1.0,
+    )  # fmt: skip
     if choice.at_once:
-        trained = _at_once(
-            made, choice, None if budget is None else limit, refined, terms_of, x0, options | {"weight_decay": decay}
-        )
+        trained = _at_once(made, choice, options, decay)
         if choice.automatic and refined != "no":
-            trained = moved_inside(trained, budget=AT_ONCE, seed=options["seed"], progress=options["progress"])
+            trained = moved_inside(trained, budget=AT_ONCE, seed=options.seed, progress=options.progress)
         if not choice.automatic or _settled(problem, trained, refined):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
@@ -124,15 +132,15 @@ def train(
         trial = step_tried(run, problem, method, limit)
         if trial.interrupted is not None:
             return Trained(problem, made.held, trial.interrupted, method, limit, [], [])
-        method, limit = trial.method, limit if budget is None else trial.left
-        run = partial(run, budget=limit, x0=x0 if trial.x is None else trial.x)
+        method, limit = trial.method, limit if stated is None else trial.left
+        run = partial(run, budget=limit, x0=options.x0 if trial.x is None else trial.x)
     if not choice.last_layer:
         return _gentler(on_batches(made, run, method, choice.margins, limit), made, fresh, choice, limit)
     assert isinstance(method, ALM)
-    limits = limits_of(limit, budget is not None, problem.total_rows, batch_size * problem.shards.count)
+    limits = limits_of(limit, stated is not None, problem.total_rows, rows)
     if limits and limits[-1] is not limit:
         method = replace(method, step_size=STEP_SIZE)
-    trained = _network(made, method, run, limit, limits, refined, weight_decay, options["seed"], options["progress"])
+    trained = _network(made, method, run, limit, limits, options)
     if trained.solution.found or trained.solution.stopped == "interrupted":
         return trained
     batches = on_batches(made, run, method, choice.margins, limit)
@@ -141,8 +149,9 @@ def train(
 
 def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], choice: Chosen, limit: Budget) -> Trained:
     """`trained`; where "auto" chose random batches for a model that is not linear, groups are bounded and the result is
-    hardly better than a constant, the better of it and of runs with a GENTLE share of the price. Many bounds that are
-    missed together add up to a price at which one answer for all rows looks best, and few batches lead out of there.
+    hardly better than a constant, the better of it and of runs with a GENTLE share of dual step size and penalty.
+    Many bounds that are missed together add up to multipliers at which one answer for all rows looks best, and few
+    batches lead out.
 
     run: `solve`, from the first start.
     """
@@ -157,32 +166,27 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
         return trained
     gentle = replace(method, dual_step_size=GENTLE * method.dual_step_size, penalty=GENTLE * method.penalty)
     again = on_batches(made, run, gentle, choice.margins, limit)
-    return better(trained, again, "no", "Trained again with slower prices of the bounds, as nearly nothing was learnt.")
+    return better(
+        trained, again, "no", "Trained again with slower multipliers of the bounds, as nearly nothing was learnt."
+    )
 
 
-def _at_once(
-    made: Problems,
-    choice: Chosen,
-    limit: Budget | None,
-    refined: Refined,
-    terms_of: int,
-    x0: Tensor | None,
-    options: dict[str, Any],
-) -> Trained:
-    """The model of a method that takes all rows at once. limit: None where no budget was stated.
-    The others as of `train`."""
+def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: float) -> Trained:
+    """The model of a method that takes all rows at once. decay: the weight decay in its objective."""
     problem, held, method = made.problem, made.held, choice.method
     assert isinstance(method, FullBatchALM)
     if choice.automatic and not problem.plan.beyond_means:
         method = replace(method, dual_values="shifted")
-    rounds = limit or AT_ONCE
-    notes = [] if limit else _beyond_few_rows(problem)
+    rounds, refined = options.stated or AT_ONCE, options.refined
+    notes = [] if options.stated else _beyond_few_rows(problem)
     if notes:
         rounds, refined = FEW, "no"
     areas = ranks_only(problem)
-    start = area_start(problem, held, terms_of) if areas and x0 is None else None
-    options = {**options, "budget": rounds, "x0": x0 if start is None else start.x}
-    solution, optimality = train_full_batch(problem, made.part, method, refined=refined, validation=held, **options)
+    start = area_start(problem, held, options.terms_of) if areas and options.x0 is None else None
+    solution, optimality = train_full_batch(
+        problem, made.part, method, refined=refined, weight_decay=decay, validation=held, budget=rounds,
+        sampling=options.sampling, seed=options.seed, progress=options.progress, x0=options.x0 if start is None else start.x,
+    )  # fmt: skip
     if areas:
         solution, said = decided(problem, solution, start)
         notes += said
@@ -195,34 +199,29 @@ def _network(
     run: Callable[..., Solution],
     limit: Budget,
     limits: Sequence[Budget],
-    refined: Refined,
-    weight_decay: float | Literal["auto"],
-    seed: int,
-    progress: bool,
+    options: TrainingOptions,
 ) -> Trained:
     """A network of random batches and what follows them under "auto"; see the module's docstring. limits: as of
     `useful_steps`; limit: of a run where that says nothing."""
     problem, held = made.problem, made.held
 
     def trained(by: ALM | SGD) -> Trained:
-        steps, broken_off = useful_steps(run, problem, by, held, seed, limits)
+        steps, broken_off = useful_steps(run, problem, by, held, options.seed, limits)
         until, patience = (Budget(steps=steps), {"patience": 1.0}) if steps else (limit, {})
         if broken_off is not None:
             return Trained(problem, held, broken_off, by, until, [], [])
         solution, rounds = run(problem, by, validation=held, budget=until, **patience), 0
         if isinstance(by, ALM):
-            solution, rounds = trained_further(problem, solution, seed, progress)
+            solution, rounds = trained_further(problem, solution, options.seed, options.progress)
         notes = [EARLY.format(steps)] * bool(steps) + [FURTHER.format(rounds)] * bool(rounds)
-        before = Trained(problem, held, solution, by, until, notes, [])
-        more = {"refined": refined, "weight_decay": weight_decay, "budget": AT_ONCE, "progress": progress}
-        return _with_last_layer(problem, held, before, **more)
+        return _with_last_layer(Trained(problem, held, solution, by, until, notes, []), options)
 
     bound = trained(method)
     if not problem.m or bound.solution.stopped == "interrupted":
         return bound
     free = trained(SGD(step_size=method.step_size, decay=0.5))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
-    return better(bound, free, refined, note)
+    return better(bound, free, options.refined, note)
 
 
 def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
@@ -251,12 +250,12 @@ def _beyond_few_rows(problem: FairProblem) -> list[str]:
     return [f"Only {FEW.text} were tried, {why}"]
 
 
-def _with_last_layer(problem: FairProblem, held: FairProblem | None, trained: Trained, **options: Any) -> Trained:
-    """`trained` with its last layer solved on the rows of `problem`; arguments as of `finished`.
-    Itself where that is of no use."""
+def _with_last_layer(trained: Trained, options: TrainingOptions) -> Trained:
+    """`trained` with its last layer solved on all of its rows. Itself where that is of no use."""
     if trained.solution.stopped == "interrupted":
         return trained
-    solution, optimality = finished(problem, held, trained.solution, **options)
-    if not optimality:
-        return trained._replace(solution=solution)
-    return trained._replace(problem=problem, held=held, solution=solution, optimality=optimality)
+    solution, optimality = finished(
+        trained.problem, trained.held, trained.solution, refined=options.refined, weight_decay=options.weight_decay,
+        budget=AT_ONCE, progress=options.progress,
+    )  # fmt: skip
+    return trained._replace(solution=solution, optimality=optimality or trained.optimality)

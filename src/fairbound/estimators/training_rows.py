@@ -76,22 +76,21 @@ def compares_groups(stated: Sequence[Bound], objective: Any) -> list[str]:
     )
 
 
-def columns_to_drop(X: Any, groups: Groups, choice: str, notes: list[str]) -> list[str]:
-    """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep".
+def columns_to_drop(X: Any, groups: Groups, choice: str) -> tuple[list[str], list[str]]:
+    """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep"; and notes.
 
     Warns: DataWarning of columns that are such an attribute by another name."""
-    for said in twin_words(X, groups):
+    notes = twin_words(X, groups)
+    for said in notes:
         warnings.warn(said, DataWarning, stacklevel=users_line())
-        notes.append(said)
     shared = [name for name in column_names(X) or () if name in groups.attributes]
     if shared and choice == "drop":
         if isinstance(X, Encoded):
             raise OptionError(f"X is encoded with {', '.join(shared)} in it; leave these columns out before encoding.")
-        notes.append(f"Sensitive columns dropped from the features: {', '.join(shared)}.")
-        return shared
+        return shared, [*notes, f"Sensitive columns dropped from the features: {', '.join(shared)}."]
     if shared:
-        notes.append(f"Sensitive columns kept among the features: {', '.join(shared)}.")
-    return []
+        notes = [*notes, f"Sensitive columns kept among the features: {', '.join(shared)}."]
+    return [], notes
 
 
 def without(X: Any, columns: Sequence[str]) -> Any:
@@ -131,11 +130,11 @@ def encoded_rows(estimator: Any, X: Any, shards: Shards, labels: Any) -> Encoded
 
 
 def fit_features(
-    estimator: Any, X: Any, groups: Groups, notes: list[str], shards: Shards = ALONE, labels: Any = None
-) -> Any:
-    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes.
-    labels: as in `Encoded.of`."""
-    estimator.dropped_columns_ = columns_to_drop(X, groups, estimator.sensitive_columns, notes)
+    estimator: Any, X: Any, groups: Groups, shards: Shards = ALONE, labels: Any = None
+) -> tuple[Any, list[str]]:
+    """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes; and
+    notes on them. labels: as in `Encoded.of`."""
+    estimator.dropped_columns_, notes = columns_to_drop(X, groups, estimator.sensitive_columns)
     table = without(X, estimator.dropped_columns_)
     if isinstance(estimator.model, nn.Module):
         features = module_features(table, estimator.model)
@@ -145,10 +144,10 @@ def fit_features(
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
         if rows.encoder.options.by_labels:
-            notes.append(of_shapes(rows.encoder))
+            notes = [*notes, of_shapes(rows.encoder)]
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    return features
+    return features, notes
 
 
 def of_shapes(encoder: TableEncoder) -> str:

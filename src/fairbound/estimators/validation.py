@@ -28,14 +28,14 @@ def held_share(
     groups: Groups,
     y: np.ndarray,
     classes: np.ndarray,
-    notes: list[str],
-) -> float:
+) -> tuple[float, list[str]]:
     """The share of rows to hold back: a number `asked` for; or by "auto" VALIDATION, but none for a method of all rows at
-    once, which needs no choice of iterate, and where a part of the smallest group or class could not show the bound."""
+    once, which needs no choice of iterate, and where a part of the smallest group or class could not show the bound,
+    which a note then says."""
     if asked != "auto":
-        return float(asked)
+        return float(asked), []
     if at_once:
-        return 0.0
+        return 0.0, []
     for about in ("group", "class"):
         bounds = tuple(b for b in stated if b.about == about)
         if not bounds:
@@ -46,12 +46,11 @@ def held_share(
         rows = rows[used] if len(used) else rows  # not those of groups left out
         smallest = int(rows[rows > 0].min(initial=len(y)))
         if VALIDATION * smallest < max(*(b.fewest_rows for b in bounds), 50):
-            notes.append(
+            return 0.0, [
                 f"No rows were held back for validation: the smallest {about} has {smallest} rows, too few to measure "
                 f"{bounds[0].measures} as small as the bound on a part of them. The bound was verified on the training rows."
-            )
-            return 0.0
-    return VALIDATION if stated else 0.0
+            ]
+    return (VALIDATION if stated else 0.0), []
 
 
 def missed_beyond_chance(problem: FairProblem, held: FairProblem, x: Tensor) -> list[str]:

@@ -3,9 +3,9 @@ apart show to be of use.
 
 Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian
 on all rows come nearer. They also overfit where rows are few. So they are first made on a part of the rows, and as many
-of them are then made on all rows as gave the lowest objective, with the price of what bounds are exceeded by, on the
-others: none where that only rose. The network has met these others on its batches, so that they speak for fewer rounds
-rather than for more.
+of them are then made on all rows as gave the lowest objective, with what bounds are exceeded by times their
+multipliers, on the others: none where that only rose. The network has met these others on its batches, so that they
+speak for fewer rounds rather than for more.
 
 The batches themselves also overfit where they meet few rows again and again, and the usual number of steps is too small
 where rows are many. So as many steps are made as were best on rows that a run has not met (early stopping: Prechelt

@@ -39,7 +39,7 @@ class ALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ALM(Method[ALMState]):
-    """For bounds on many rows or large models: descends on random batches, with a price on every broken bound.
+    """For bounds on many rows or large models: descends on random batches, with a multiplier of every broken bound.
 
     Take it where the rows or the model are too large for `full_batch_alm`; `auto` takes it for networks and modules.
     Formulas and source: help(fairbound.methods.alm).

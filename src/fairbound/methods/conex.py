@@ -52,7 +52,7 @@ class ConExState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ConEx(Method[ConExState]):
-    """For smooth bounds on random batches: descends on the loss, with a price on every bound that looks one step ahead.
+    """For smooth bounds on random batches: descends with a multiplier of every bound that looks one step ahead.
 
     Take it as the inner method of `proximal_point`, as its source does, or by itself where the loss is strongly convex.
     Formulas and source: help(fairbound.methods.conex).

@@ -60,7 +60,7 @@ class FullBatchALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatchALM(Method[FullBatchALMState]):
-    """For small models on rows that fit in memory: L-BFGS on all rows, with a price on every broken bound.
+    """For small models on rows that fit in memory: L-BFGS on all rows, with a multiplier of every broken bound.
 
     Take it first for linear models, as `auto` does; for large networks and modules take `alm`.
     Formulas and source: help(fairbound.methods.full_batch_alm).
@@ -182,23 +182,23 @@ class FullBatchALM(Method[FullBatchALMState]):
         seen: list[float] = []
 
         def lagrangian(at: Tensor) -> tuple[float, Tensor]:
-            priced = y
+            w = y
 
             def weights(e: Evaluation) -> tuple[float, Tensor]:
-                nonlocal priced
-                priced = (y + rho * (e.g + offset + margin)).clamp_min(0)
-                return 1.0, priced
+                nonlocal w
+                w = (y + rho * (e.g + offset + margin)).clamp_min(0)
+                return 1.0, w
 
             e, slope = sharp.gradient(at, everything, weights)
             assert e is not None
-            seen.append(float(e.f) + float((priced.square() / (2 * rho)).sum()))
+            seen.append(float(e.f) + float((w.square() / (2 * rho)).sum()))
             return seen[-1], slope
 
         found, pairs = minimised(lagrangian, x, problem.curvature(), self.iterations, known)
         x.copy_(found)
         e, trained = self._both(problem, sharp, x, everything)
-        priced = trained.g + offset if self.dual_values == "shifted" else e.g
-        y = (y + rho * (priced + margin)).clamp(0, self.multiplier_bound)
+        g = trained.g + offset if self.dual_values == "shifted" else e.g
+        y = (y + rho * (g + margin)).clamp(0, self.multiplier_bound)
         offset = offset + (self.relaxation if last else 1.0) * (e.g - trained.g - offset)
         out: dict[str, Any] = {"multipliers": y, "offset": offset, "pairs": pairs[..., : known.shape[-1]]}
         if not last:

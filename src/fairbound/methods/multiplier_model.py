@@ -51,7 +51,7 @@ class MultiplierModelState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiplierModel(Method[MultiplierModelState]):
-    """For very many bounds: a small network learns the price of each bound from a description of it.
+    """For very many bounds: a small network learns the multiplier of each bound from a description of it.
 
     Take it where the bounds are alike, as those of overlapping groups are, so that they can share what is learnt.
     Formulas and source: help(fairbound.methods.multiplier_model).

@@ -116,7 +116,7 @@ class PLADAState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class PLADA(Method[PLADAState]):
-    """For non-convex bounds, on all rows or on batches: prices on bounds that cannot grow without end.
+    """For non-convex bounds, on all rows or on batches: multipliers that cannot grow without end.
 
     Take it beside `alm`, which it comes near to; by default it estimates its own step size.
     Formulas and source: help(fairbound.methods.plada).
@@ -304,6 +304,6 @@ def _stationary(slopes: Tensor) -> Tensor:
     rows = slopes.double().cpu().numpy().reshape(-1, *slopes.shape[-2:])
     zero, y = np.zeros(slopes.shape[-2] - 1), []
     for one in rows:
-        price = SHORT * np.linalg.norm(one[1:], 2) * np.eye(len(zero))
-        y.append(nnls(np.vstack([one[1:].T, price]), np.append(-one[0], zero))[0])
+        ridge = SHORT * np.linalg.norm(one[1:], 2) * np.eye(len(zero))
+        y.append(nnls(np.vstack([one[1:].T, ridge]), np.append(-one[0], zero))[0])
     return torch.from_numpy(np.stack(y)).to(slopes).view(*slopes.shape[:-2], -1)

@@ -44,7 +44,7 @@ class ProxyLagrangianState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyLagrangian(Method[ProxyLagrangianState]):
-    """For bounds on rates: the model descends smooth stand-ins of them, while prices follow the rates themselves.
+    """For bounds on rates: the model descends smooth stand-ins of them, while multipliers follow the rates themselves.
 
     Take it to compare with Cotter et al. (2019); on our 28 problems `alm` mostly had the lower loss
     (docs/which_method.md).

@@ -50,7 +50,7 @@ class SSLALMState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SSLALM(Method[SSLALMState]):
-    """For bounds on random batches: descends with a price on every bound, its slack, and a pull to a moving centre.
+    """For bounds on random batches: descends with multipliers, slacks and a pull to a moving centre.
 
     Take it to compare with its paper; on our 28 problems `alm` mostly had the lower loss (docs/which_method.md).
     Formulas and source: help(fairbound.methods.ssl_alm).

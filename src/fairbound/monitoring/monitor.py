@@ -25,7 +25,9 @@ from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.monitoring.areas import judge_areas_in_time
+from fairbound.monitoring.format import check_format, format_of, tally_from_dict, tally_to_dict
 from fairbound.monitoring.growth import said_of
+from fairbound.monitoring.history import History
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
 from fairbound.monitoring.stored import read_state, stored_sum, write_state
@@ -33,11 +35,6 @@ from fairbound.monitoring.tally import Tally
 from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import label_text
 from fairbound.rows.labels import class_tuple
-
-FORMAT, WITH_IDS = "fairbound.monitor/1", "fairbound.monitor/2"
-"""Of a state, and of one with ids, which versions that know none of ids must not add to."""
-MOST_LOOKS = 400
-"""Most looks that are kept for the figure; beyond this every second one is dropped."""
 
 
 class Monitor:
@@ -103,8 +100,7 @@ class Monitor:
             labels, threshold, largest=sums, largest_weight=largest_weight, seed=random_state, areas=areas
         )
         self._shares = {bound.text: Shares() for bound in self.bounds}
-        self._alarms: dict[str, dict[str, Any]] = {}
-        self._looks: list[list[Any]] = []
+        self._history = History()
         self._stored: str | None = None
 
     @property
@@ -141,7 +137,7 @@ class Monitor:
     @property
     def alarms(self) -> dict[str, int]:
         """The bounds found violated, and the rows at the look that found it."""
-        return {text: found["rows"] for text, found in self._alarms.items()}
+        return self._history.alarm_rows
 
     def update(
         self,
@@ -185,8 +181,8 @@ class Monitor:
             "impact": impact_tables(rows) if len(self.classes) == 2 else [],
             "warnings": [*changed, *doubtful_groups(rows.groups.names)],
             "monitoring": {
-                "looks": [rows for rows, _ in self._looks],
-                "bounds": {b.text: self._over_time(b.text) for b in self.bounds},
+                "looks": self._history.rows,
+                "bounds": {b.text: self._history.over_time(b.text) for b in self.bounds},
                 "alarms": self.alarms,
                 "files": self.files,
                 "growth": growth,
@@ -217,8 +213,13 @@ class Monitor:
             found.append(judge_in_time(bound, rows, now, before, self._shares[bound.text], alpha, needed, sums))
         growth = [grown for finding in found if (grown := finding.pop("grown", None))]
         changed = list(map(said_of, growth))
-        changed += [said for finding in found for said in (contradicted(finding), self._with_alarm(finding)) if said]
-        self._remember(found)
+        changed += [
+            said
+            for finding in found
+            for said in (contradicted(finding), self._history.alarm(finding, self.rows))
+            if said
+        ]
+        self._history.remember(found, self.rows)
         return rows, found, changed, growth
 
     def _data(self, rows: Scored) -> dict[str, Any]:
@@ -246,40 +247,6 @@ class Monitor:
             "selection_rate": share(rows.predicted == 1),
             "base_rate": share(rows.target == 1),
         }
-
-    def _with_alarm(self, finding: Finding) -> str | None:
-        """Raise the alarm where a bound is violated, and keep it: `finding` is changed in place. Returns a warning
-        where rates must have changed since."""
-        text, floor = finding["text"], finding["sense"] == "at least"
-        end, other = ("upper", "lower") if floor else ("lower", "upper")
-        if finding["verdict"] == "violated" and text not in self._alarms:
-            self._alarms[text] = {"rows": self.rows, end: finding[end]}
-        if text not in self._alarms or finding["verdict"] == "violated":
-            return None
-        kept = self._alarms[text][end]
-        finding |= {"verdict": "violated", end: kept, "why": f"Found violated at {self._alarms[text]['rows']:,} rows"}
-        if finding[other] is None:
-            return None
-        apart = finding[other] > kept if floor else finding[other] < kept
-        if apart:
-            finding[other] = kept
-            return (
-                f"{text}: the rows since the alarm contradict those before it, so the rates have changed. Start a new monitor to "
-                "judge the new rates."
-            )
-        return None
-
-    def _remember(self, found: list[Finding]) -> None:
-        ends = {f["text"]: [f["value"], f["lower"], f["upper"]] for f in found}
-        if self._looks and self._looks[-1][0] == self.rows:
-            self._looks.pop()
-        self._looks.append([self.rows, ends])
-        if len(self._looks) > MOST_LOOKS:
-            self._looks = self._looks[:-1:2] + self._looks[-1:]
-
-    def _over_time(self, text: str) -> dict[str, list[float | None]]:
-        ends = [of.get(text, [None] * 3) for _, of in self._looks]
-        return {name: [e[i] for e in ends] for i, name in enumerate(("value", "lower", "upper"))}
 
     # -- several monitors -----------------------------------------------------------------------------------------
 
@@ -317,7 +284,7 @@ class Monitor:
     def to_dict(self) -> dict[str, Any]:
         """The state as plain data, from which `from_dict` makes the same monitor."""
         return {
-            "format": FORMAT if self._tally.ids is None else WITH_IDS,
+            "format": format_of(self._tally),
             "library": __version__,
             "constraint": [bound.text for bound in self.bounds],
             "confidence": self.confidence,
@@ -325,10 +292,10 @@ class Monitor:
             "threshold": self.threshold,
             "largest_weight": self.largest_weight,
             "rows": self.rows,
-            **self._tally.to_dict(),
+            **tally_to_dict(self._tally),
             "shares": {text: {"first": s.first, "late": s.late} for text, s in self._shares.items()},
-            "alarms": self._alarms,
-            "looks": self._looks,
+            "alarms": self._history.alarms,
+            "looks": self._history.looks,
             "files": self.files,
             "columns": self.columns,
             **({"last_file": self.last_file} if self.last_file else {}),
@@ -337,22 +304,16 @@ class Monitor:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Monitor:
         """The monitor of a state. Raises: CheckpointError for one of another format, or that does not fit together."""
-        if not isinstance(state, dict) or not str(written := state.get("format")).startswith("fairbound.monitor/"):
-            raise CheckpointError(f"this is no state of a monitor ({FORMAT}); take the file that Monitor.save wrote.")
-        if written not in (FORMAT, WITH_IDS):
-            raise CheckpointError(
-                f"the state has the format {written}, written by fairbound {state.get('library')}; this is {__version__} and reads "
-                f"{FORMAT} and {WITH_IDS}. Upgrade: pip install -U fairbound"
-            )
+        check_format(state)
         try:
             options: dict[str, Any] = {name: state.get(name) for name in ("threshold", "largest_weight")}
             made = cls(state["constraint"], state["confidence"], classes=state["classes"], **options)
-            made._tally = Tally.from_dict(state, made._tally)
+            made._tally = tally_from_dict(state, made._tally)
             made._shares = {b.text: Shares(**state["shares"][b.text]) for b in made.bounds}
-            made._alarms, made._looks, made.files = dict(state["alarms"]), list(state["looks"]), list(state["files"])
+            made._history, made.files = History(dict(state["alarms"]), list(state["looks"])), list(state["files"])
             made.columns = dict(state.get("columns", {}))  # states of older versions have none
             made.last_file = dict(state.get("last_file", {}))
-            made._over_time(""), made.alarms, [f["sha256"] for f in made.files]  # can be read
+            made._history.over_time(""), made.alarms, [f["sha256"] for f in made.files]  # can be read
             if made.rows != state["rows"]:
                 raise ValueError(f"it says {state['rows']} rows, but its counts add up to {made.rows}")
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

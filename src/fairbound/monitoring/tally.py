@@ -11,11 +11,9 @@ mean of w / W are counted.
 
 from __future__ import annotations
 
-import math
-import operator
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -282,78 +280,6 @@ class Tally:
         made.seed = seed_for("merged", self.seed, other.seed)  # a stream that neither has used
         made.pass_checkpoints()
         return made
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        keys = list(self.counts)
-        return {
-            "attributes": None if self.attributes is None else list(self.attributes),
-            "cells": [list(key) for key in keys],
-            "counts": [self.counts[key] for key in keys],
-            "checkpoints": [None if b is None else [b.get(key, 0) for key in keys] for b in self.before],
-            "losses": [list(self.losses.get(key, ())) for key in keys],
-            "losses_at_checkpoints": [
-                None if b is None else [list(b.get(key, ())) for key in keys] for b in self.losses_before
-            ],
-            "offered": self.offered,
-            "seed": self.seed,
-            "areas": self.areas.to_dict(),
-            **({} if self.ids is None else {"ids": self.ids.to_text(), "repeated": self.repeated}),
-        }
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any], empty: Tally) -> Tally:
-        """The tally that `to_dict` wrote; empty: one of the same options without rows. States of older versions have no
-        losses and areas.
-
-        Raises: KeyError, TypeError, ValueError, AttributeError, IndexError for other data.
-        """
-        keys = [tuple(cell) for cell in plain["cells"]]
-        counts = dict(zip(keys, plain["counts"], strict=True))
-        before = [None if b is None else dict(zip(keys, b, strict=True)) for b in plain["checkpoints"]]
-        names, rows = plain["attributes"], sum(counts.values())
-        many = len(empty.classes)
-        if not all(isinstance(name, str) for name in names or ()):
-            raise ValueError(f"the sensitive features have no names: {names}")
-        for key in keys:
-            *groups, y, decision = key
-            if len(groups) != len(names or ()) or not all(v is None or isinstance(v, str) for v in groups):
-                raise ValueError(f"the combination {key} does not name the groups of {names}")
-            if not (_whole(y) and _whole(decision) and max(y, decision) < many):
-                raise ValueError(f"the combination {key} has no label and decision of {many} classes")
-        for of in (counts, *(b for b in before if b is not None)):
-            if not all(map(_whole, of.values())) or any(n > counts[key] for key, n in of.items()):
-                raise ValueError("the counts are not whole numbers that grow")
-
-        def sums(of: Any) -> Sums | None:
-            found = None if of is None else {key: tuple(v) for key, v in zip(keys, of, strict=True) if v}
-            for v in (found or {}).values():
-                if len(v) != len(empty.largest) or not all(map(math.isfinite, v)):
-                    raise ValueError("the sums of losses do not fit together")
-            return found
-
-        ids = Ids.from_text(plain["ids"]) if "ids" in plain else None
-        offered = operator.index(plain.get("offered", rows))
-        if ids is not None and len(ids) != offered:
-            raise ValueError(f"it has {len(ids)} ids of {offered} rows")
-        return replace(
-            empty,
-            attributes=None if names is None else tuple(names),
-            counts=counts,
-            before=before,
-            rows=rows,
-            losses=sums(plain.get("losses", [()] * len(keys))) or {},
-            losses_before=list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before)))),
-            offered=offered,
-            seed=operator.index(plain.get("seed", 0)),
-            areas=AreaTally.from_dict(plain.get("areas", {}), empty.areas.bounds, len(before)),
-            ids=ids,
-            repeated=operator.index(plain.get("repeated", 0)),
-        )
-
-
-def _whole(n: Any) -> bool:
-    return isinstance(n, int) and not isinstance(n, bool) and n >= 0
 
 
 def _column(name: str, values: Any) -> list[Any]:

@@ -20,7 +20,7 @@ Departs: from alm, g comes from rows that the loop has seen lately instead of ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -29,38 +29,28 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import Memo, PlanContrasts, dual_scale, seen_contrasts
-from fairbound.fairness.module_trial import refuse_loss_of_probabilities, refuse_probabilities, takes_logits
+from fairbound.fairness.contrasts import Memo, seen_contrasts
+from fairbound.fairness.module_trial import refuse_probabilities
 from fairbound.fairness.notions import Bound
-from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import LOSSES, Pointwise
-from fairbound.methods.alm import ALM
 from fairbound.optim.batch import (
     Batch,
     check_step,
-    class_names,
     device_named,
-    loss_of_rows,
     no_loss,
     refuse_rows,
     without_number,
 )
 from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
+from fairbound.optim.compiled import DualOptions, PerRowLoss, compiled
 from fairbound.optim.estimates import LATELY, Best, exact_means, in_one_line, named_values, report_of, warn_of_measured
-from fairbound.optim.means import RunningMeans, averages, cell_weights, compared, of_rates, processes
+from fairbound.optim.means import RunningMeans, cell_weights, compared, processes
 from fairbound.optim.multipliers import moved, noise_of, rooms, shrunk
-from fairbound.optim.numbers import keys_of, units_of
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
-from fairbound.optim.rows import MEMORY, check_means, remembered, stated_bounds, training_rows, warn_of_few_rows
-from fairbound.optim.state import DualReport, as_tensors, check_options, checked_state, fresh_state, identity
+from fairbound.optim.state import DualReport, as_tensors, checked_state, fresh_state, identity
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
-from fairbound.rows.groups import Groups
 
 MOST_STEPS = 64  # most steps that an update waits for rows
-
-PerRowLoss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
 
 
 class Dual:
@@ -118,69 +108,34 @@ class Dual:
         nonfinite: Literal["raise", "skip"] = "raise",
         distributed: bool = False,
     ):
-        self._given = {name: value for name, value in locals().items() if name != "self"}
-        self.config = ALM(
-            dual_step_size=dual_step_size,
-            penalty=penalty,
-            dual_every=ALM.dual_every if dual_every is None else dual_every,
-            dual_values=dual_values,
-            multiplier_bound=multiplier_bound,
-            decay=decay,
-            decay_steps=decay_steps,
-        )
-        check_options(dual_every, nonfinite, distributed, memory)
-        notions = stated_bounds(stated, streaming=groups is None and group_names is None, counted=groups is not None)
-        units = self._units = units_of(notions, targets, loss, classes=classes, soft_targets=soft_targets)
-        if units is None:
-            self.classes = class_names(classes)
-        else:
-            notions, targets, loss, self.classes = *units.settled(notions, targets), "squared", (0,)
-        self.stated = notions
-        rows = training_rows(groups, targets, group_names, self.classes, soft_targets)
-        self._given |= {"stated": self.stated, "groups": rows, "targets": units}
-        self.groups = Groups(rows.codes[:0], rows.attributes, rows.labels)
-        named = None if classes is None else self.classes
-        self.plan: Plan = compile_plan(notions, rows, classes=named) if units is None else units.plan(notions, rows)
-        check_means(self.plan)
-        if targets is not None and rows is not groups:
-            warn_of_few_rows(self.plan, notions, rows)
-        self.nonfinite, self.distributed = nonfinite, distributed
-        self.memory = remembered(self.plan, None if groups is None else rows) if memory is None else memory
-        self._given["memory"] = self.memory
-        outputs = 1 if classes is None else len(self.classes)
-        self._loss = loss_of_rows(loss, outputs, soft_targets)
-        for bound in notions:
-            bound.check_model(outputs, rows.targets)
-        self.soft_targets = soft_targets
-        self._kinds = [f.trained(self._loss) for f in self.plan.functions]
-        true = [f.exact(self._loss) for f in self.plan.functions]
-        self._of_logits = takes_logits(self._loss, self.plan)
-        if self._of_logits:
-            refuse_loss_of_probabilities(loss)
-        self._keys = keys_of(self.plan, self.groups, len(self.classes), outputs, units)
-        self._per_bound = 1.0 if units is None else units.per_bound(notions)
-        statistics = [true, self._kinds] if dual_values == "surrogate" and self._kinds != true else [true]
-        self._means = RunningMeans(self.plan, statistics, self._loss, self.memory, self._keys)
-        self._contrasts = PlanContrasts(self.plan)
-        self._scale = dual_scale(self.plan, self._kinds)
-        self._of_losses = averages(self.plan, [kind is self._loss for kind in self._kinds])
-        self._state = fresh_state(self.plan.m, len(notions))
-        self._rates = of_rates(self.plan)
-        self._best = Best(self.plan, self._contrasts, LATELY * self.memory)
+        self._begin(
+            DualOptions(
+                stated, groups=groups, targets=targets, group_names=group_names, classes=classes, loss=loss,
+                soft_targets=soft_targets, dual_step_size=dual_step_size, penalty=penalty, dual_every=dual_every,
+                memory=memory, dual_values=dual_values, multiplier_bound=multiplier_bound, decay=decay,
+                decay_steps=decay_steps, nonfinite=nonfinite, distributed=distributed,
+            )
+        )  # fmt: skip
+
+    def _begin(self, options: DualOptions) -> None:
+        """Begin at multipliers of 0, under these options."""
+        c = self._compiled = compiled(options)
+        self.config, self.nonfinite, self.distributed = options.config, options.nonfinite, options.distributed
+        self.stated, self.classes, self.soft_targets = c.bounds, c.classes, options.soft_targets
+        self.groups, self.plan, self.memory = c.groups, c.plan, c.memory
+        self._means = RunningMeans(c.plan, c.statistics, c.loss, c.memory, c.keys)
+        self._state = fresh_state(c.plan.m, len(c.bounds))
+        self._best = Best(c.plan, c.contrasts, LATELY * c.memory)
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
-        self._watch = Watch(2 * self.config.dual_every)
-        rates = all(kind is self._loss or (kind.name == "sigmoid" and kind.odd) for kind in self._kinds)
-        waits = rates and self._loss not in self._kinds and dual_every is None and not distributed
-        self._enough = min(self.memory, MEMORY) if waits else 0
-        self._quick = rates and self._keys.by_code and self._loss is LOSSES["logistic"] and not soft_targets
+        self._watch = Watch(2 * options.config.dual_every)
 
     def __repr__(self) -> str:
-        return in_one_line(self.stated, self.groups, self._keys.outputs, self._state)
+        return in_one_line(self.stated, self.groups, self._compiled.keys.outputs, self._state)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and copy: how to build it again, with its state."""
-        return _built, (self._given, self.state_dict())
+        return _built, (self._compiled.options, self.state_dict())
 
     @property
     def m(self) -> int:
@@ -205,7 +160,7 @@ class Dual:
     def encode(self, sensitive_features: Any) -> Tensor:
         """(n, A) int64 codes of new rows for `loss`; a group not known or missing is -1. Columns without names stand in
         order. With `group_names` integers are codes, unless a name is a number too. Raises: DataError where none is known."""
-        return torch.as_tensor(encoded(self.groups, sensitive_features, self._given["group_names"] is not None))
+        return torch.as_tensor(encoded(self.groups, sensitive_features, self._compiled.options.group_names is not None))
 
     def values(self) -> dict[str, float]:
         """Running estimate of each stated bound's true metric, in its units; NaN where no row could tell yet.
@@ -213,7 +168,7 @@ class Dual:
         With several processes, as of the last update.
         """
         mean, rows, *_ = self._means.latest(processes(self.distributed))
-        return named_values(self.plan, self.stated, self._contrasts, self._per_bound, mean, rows)
+        return named_values(self.plan, self.stated, self._compiled.contrasts, self._compiled.per_bound, mean, rows)
 
     def measure(self, batches: Iterable[Sequence[Any]]) -> dict[str, float]:
         """The exact value of each stated bound on all rows of these batches, in its units; nothing of them enters the
@@ -229,13 +184,14 @@ class Dual:
         """
         world = processes(self.distributed)
         mean, rows, span = exact_means(self._means, batches, partial(self._read, careful=True), world, self._place[0])
-        warn_of_measured(self.plan, mean, rows, self.classes, span if self._of_logits else None)
-        return named_values(self.plan, self.stated, self._contrasts, self._per_bound, mean, rows)
+        warn_of_measured(self.plan, mean, rows, self.classes, span if self._compiled.of_logits else None)
+        return named_values(self.plan, self.stated, self._compiled.contrasts, self._compiled.per_bound, mean, rows)
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
         s, cap = self._best.settled(self._state), self.config.multiplier_bound
-        about = self._per_bound, cap, self._of_losses, self.classes, self._given["groups"]
+        c = self._compiled
+        about = c.per_bound, cap, c.of_losses, self.classes, c.options.groups
         return report_of(self.plan, self.stated, s, self._means, self.values(), *about)
 
     def loss(
@@ -256,7 +212,7 @@ class Dual:
             `dual_every` steps it may come from `step`); NonFiniteError, which names batch, constraints and groups.
         """
         state = self._state
-        if self._quick and observe and weight is None and state["k"] >= self.config.dual_every:
+        if self._compiled.quick and observe and weight is None and state["k"] >= self.config.dual_every:
             self._follow(scores)
             found = usual(scores, targets, group, self._means.recent.dtype)
             if found and (value := self._weights.usual_loss(*found, self._watch.at(state["k"]))) is not None:
@@ -264,19 +220,20 @@ class Dual:
                 self._means.recent.add(found[1], state["k"])
                 return value
         batch = self._read(scores, targets, group, weight)
-        value = self._weights.loss(self._loss, batch.scores, batch.y, batch.places, batch.weight, batch.rows)
+        value = self._weights.loss(self._compiled.loss, batch.scores, batch.y, batch.places, batch.weight, batch.rows)
         if not self._usable(value, batch, observe):
             return no_loss(batch.scores)
         if observe:
             self._means.add(batch, state["k"])
         value = self._weights.whole(value)
-        return value if self._units is None else self._units.sd**2 * value
+        units = self._compiled.units
+        return value if units is None else units.sd**2 * value
 
     @torch.no_grad()
     def observe(self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None) -> None:
         """Let a batch enter the running estimates without a loss; arguments as in `loss`."""
         batch = self._read(scores, targets, group, weight)
-        value = weighted_loss(self._loss, batch.scores, batch.y, batch.weight, batch.rows)
+        value = weighted_loss(self._compiled.loss, batch.scores, batch.y, batch.weight, batch.rows)
         if self._usable(value, batch, True):
             self._means.add(batch, self._state["k"])
 
@@ -287,13 +244,13 @@ class Dual:
         s["calls_at_step"] = s["calls"]
         s["k"] += 1
         n = s["k"] - s["weighed"]
-        if n >= self.config.dual_every and (n >= MOST_STEPS or self._means.since >= self._enough):
+        if n >= self.config.dual_every and (n >= MOST_STEPS or self._means.since >= self._compiled.enough):
             first, before = not s["weighed"], self._means.state["total_rows"]
             self._update(world)
             if first:
                 warn_of_no_rows(self.plan, self._means.state, s["k"])
             if before < self.memory <= self._means.state["total_rows"]:
-                warn_of_rows_to_come(self.plan, self._means.state, s["k"], self._given["groups"])
+                warn_of_rows_to_come(self.plan, self._means.state, s["k"], self._compiled.options.groups)
         else:
             self._means.shorten(world)
 
@@ -301,9 +258,9 @@ class Dual:
         """The batch, checked. careful: as of `Keys.read`; None: until the multipliers first move."""
         self._follow(scores)
         careful = self._state["k"] < self.config.dual_every if careful is None else careful
-        if careful and self._of_logits:
+        if careful and self._compiled.of_logits:
             refuse_probabilities(scores)
-        return self._keys.read(scores, targets, group, weight, self.soft_targets, careful)
+        return self._compiled.keys.read(scores, targets, group, weight, self.soft_targets, careful)
 
     def _follow(self, s: Tensor) -> None:
         if not isinstance(s, Tensor):
@@ -317,54 +274,55 @@ class Dual:
         value: the batch's loss."""
         state = self._state
         state["calls"] += observe
-        bad = without_number(value, batch, self._loss)
+        bad = without_number(value, batch, self._compiled.loss)
         if bad is not None and self.nonfinite != "skip":
-            refuse_rows(bad, batch, self.plan, self._keys, state["calls"])
+            refuse_rows(bad, batch, self.plan, self._compiled.keys, state["calls"])
         state["skipped"] += bad is not None
         return bad is None
 
     @torch.no_grad()
     def _update(self, world: int) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
-        s = self._state
+        s, c = self._state, self._compiled
         before = self._means.state["total_rows"]
         rows = self._means.update(world, self._place[0])
-        g, memo = compared(self._contrasts, self._means.moving())
-        g = g if self._units is None else np.clip(g, -1, 1)  # an untrained model may be many standard deviations off
+        g, memo = compared(c.contrasts, self._means.moving())
+        if c.units is not None:  # an untrained model may be many standard deviations off
+            g = np.clip(g, -1, 1)
         fresh = None if rows.all() else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
-        room = rooms(self._contrasts, memo, self._of_losses, self._means.state, s["multipliers"])
+        room = rooms(c.contrasts, memo, c.of_losses, self._means.state, s["multipliers"])
         since = self._means.state["total_rows"] - before
-        noise = noise_of(self.plan, self._rates, self._means.state["weight"])
-        s |= moved(s, self.config, self._scale, g, known, room, self.plan.bounds, since / self.memory, noise)
+        noise = noise_of(self.plan, c.rates, self._means.state["weight"])
+        s |= moved(s, self.config, c.scale, g, known, room, self.plan.bounds, since / self.memory, noise)
         s["weighed"], s["processes"] = s["k"], world
         self._best.note(s, self._means.state, since)
         self._weigh(memo)
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""
-        w = self._state["w"]
+        w, c = self._state["w"], self._compiled
         if not np.count_nonzero(w):
             self._weights = Weights()
             return
-        w, by_cell = cell_weights(self._contrasts, w, self._means.state, self._state["weighed"], memo)
+        w, by_cell = cell_weights(c.contrasts, w, self._means.state, self._state["weighed"], memo)
         constant = -w.dot(self.plan.bounds)
-        factor = shrunk(by_cell, self._of_losses, self._means.state)
-        self._weights = Weights.of(self._keys, self._kinds, self._loss, by_cell, constant, self._place, factor)
+        factor = shrunk(by_cell, c.of_losses, self._means.state)
+        self._weights = Weights.of(c.keys, c.kinds, c.loss, by_cell, constant, self._place, factor)
 
     def to(self, device: Any = None, dtype: torch.dtype | None = None) -> Dual:
         """Itself, ready for scores on this device and of this dtype; `loss` does so by itself when scores move. Rows
         are kept and looked up there; sums and multipliers stay on the CPU."""
         place = self._place[0] if device is None else device_named(device)
         self._place = place, dtype or self._place[1]
-        self._keys.to(place)
+        self._compiled.keys.to(place)
         self._means.to(*self._place)
-        self._weigh(compared(self._contrasts, self._means.moving())[1])
+        self._weigh(compared(self._compiled.contrasts, self._means.moving())[1])
         return self
 
     def _identity(self) -> dict[str, Any]:
-        by, outputs = self.config.dual_values, self._keys.outputs
-        return identity(self.plan, self.stated, self._loss.name, by, self.classes, outputs, self._units)
+        c, by = self._compiled, self.config.dual_values
+        return identity(self.plan, self.stated, c.loss.name, by, self.classes, c.keys.outputs, c.units)
 
     def state_dict(self) -> dict[str, Any]:
         """Multipliers, running estimates and counters as plain values and CPU tensors, with the names they belong to.
@@ -383,7 +341,7 @@ class Dual:
         """
         fresh = as_tensors({**self._state, **self._means.state})
         state = checked_state(state_dict, fresh, self._identity(), self.config.multiplier_bound, ("queue",))
-        queue = Queue.of(state_dict["queue"], self._keys)
+        queue = Queue.of(state_dict["queue"], self._compiled.keys)
         self._state = {key: state[key] for key in self._state}
         self._best.passed.clear()
         self._means.resume(state, queue)
@@ -391,7 +349,8 @@ class Dual:
         self.to(*self._place)
 
 
-def _built(given: dict[str, Any], state: dict[str, Any]) -> Dual:
-    dual = Dual(**given)
+def _built(options: DualOptions, state: dict[str, Any]) -> Dual:
+    dual = Dual.__new__(Dual)
+    dual._begin(options)
     dual.load_state_dict(state)
     return dual

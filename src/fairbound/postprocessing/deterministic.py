@@ -167,7 +167,7 @@ class Search:
             self.curves[c].selected[s] - self.curves[c].selected[points[c]] for c, s in zip(groups, spans, strict=True)
         ]
         effects = [self._effect[c] @ m.T for c, m in zip(groups, moves, strict=True)]
-        costs = [m @ self.program.prices for m in moves]
+        costs = [m @ self.program.unit_costs for m in moves]
         if len(groups) == 1:
             rows, change, cost = self._rows[groups[0]], effects[0], costs[0]
         else:

@@ -98,7 +98,7 @@ def fit_rule(
         codes,
         tuple(tuple(c.thresholds[p].tolist()) for c, p in zip(curves, mixture.points, strict=True)),
         tuple(tuple(s.tolist()) for s in mixture.shares),
-        float(pooled.thresholds[(pooled.selected @ program.prices).argmin()]),
+        float(pooled.thresholds[(pooled.selected @ program.unit_costs).argmin()]),
     )
     report = _report(plan, program, rule, mixture, root, proved, np.bincount(member, minlength=len(codes)))
     return rule, {

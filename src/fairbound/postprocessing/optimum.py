@@ -2,7 +2,7 @@
 
 A group's mixtures select every convex combination of the corners of its ROC curve, so the best of them is a linear
 program in the weights of the corners. The multipliers y >= 0 of its inequalities give a lower bound without the solver,
-    cost >= fixed + y . g0 + sum over groups of the least (price + G'y) . s over all thresholds,
+    cost >= fixed + y . g0 + sum over groups of the least (cost + G'y) . s over all thresholds,
 which holds for every rule that decides by thresholds in groups, at random or not.
 
 Source: Hardt, Price, Srebro (2016), sections 3 and 4.1. Departs: any number of groups, bounds that are not 0, and every
@@ -59,7 +59,7 @@ class Relaxation:
         selected, columns = self._selected(points)
         sizes = [len(p) for p in points]
         width = sum(sizes)
-        cost = np.concatenate([selected @ program.prices, np.zeros(cells)])
+        cost = np.concatenate([selected @ program.unit_costs, np.zeros(cells)])
         ones = sparse.csr_array((np.ones(width), (np.repeat(np.arange(len(sizes)), sizes), np.arange(width))))
         means = program.slope @ columns
         equal = sparse.vstack(
@@ -126,6 +126,6 @@ class Relaxation:
 
 def lower_bound(program: Program, multipliers: np.ndarray) -> float:
     """A cost that no thresholds, mixed or not, undercut under the bounds; multipliers: any y (m,) >= 0."""
-    prices = (multipliers @ program.matrix).reshape(-1, 2) + program.prices
-    least = sum(float((c.selected @ p).min()) for c, p in zip(program.curves, prices, strict=True))
+    costs = (multipliers @ program.matrix).reshape(-1, 2) + program.unit_costs
+    least = sum(float((c.selected @ cost).min()) for c, cost in zip(program.curves, costs, strict=True))
     return program.fixed_cost + float(multipliers @ program.fixed) + least

@@ -46,7 +46,7 @@ class Program:
         return float(sum(c.total.sum() for c in self.curves))
 
     @cached_property
-    def prices(self) -> np.ndarray:
+    def unit_costs(self) -> np.ndarray:
         """(2,) what selecting a unit of weight of label 0 and 1 adds to the mean cost."""
         return np.array([self.costs[0], -self.costs[1]]) / self.total
 
@@ -67,7 +67,7 @@ class Program:
 
     def cost(self, s: np.ndarray) -> float:
         """The mean cost of a wrong decision over all rows; s: (C, 2)."""
-        return self.fixed_cost + float((s @ self.prices).sum())
+        return self.fixed_cost + float((s @ self.unit_costs).sum())
 
     def means(self, s: np.ndarray) -> np.ndarray:
         """(k,) means of the cells compared."""

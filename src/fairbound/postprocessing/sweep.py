@@ -37,15 +37,15 @@ class Sweep:
     @cached_property
     def _cost(self) -> np.ndarray:
         """(2 C,) what selecting a unit of weight of an atom adds to the share of wrong decisions."""
-        return np.tile(self.program.prices, len(self.program.curves))
+        return np.tile(self.program.unit_costs, len(self.program.curves))
 
-    def gains(self, prices: np.ndarray) -> np.ndarray:
-        """(n,) by how much selecting each row lowers error + prices . g."""
-        return self.weight * self.worth(prices)[self.atom]
+    def gains(self, multipliers: np.ndarray) -> np.ndarray:
+        """(n,) by how much selecting each row lowers error + multipliers . g."""
+        return self.weight * self.worth(multipliers)[self.atom]
 
-    def worth(self, prices: np.ndarray) -> np.ndarray:
-        """(2 C,) by how much selecting a unit of weight of an atom lowers error + prices . g."""
-        return -(self._cost + self.program.matrix.T @ prices)
+    def worth(self, multipliers: np.ndarray) -> np.ndarray:
+        """(2 C,) by how much selecting a unit of weight of an atom lowers error + multipliers . g."""
+        return -(self._cost + self.program.matrix.T @ multipliers)
 
     def excess(self, selected: np.ndarray) -> np.ndarray:
         """(m,) the inequalities' excess where the rows `selected` (n,) in {0, 1} are."""

@@ -14,6 +14,12 @@ from fairbound.problems.dual_sets import DualSet, DualSimplex
 from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, Weights
 from fairbound.rows.strata import Strata
 
+DATA = ("n", "m", "rows", "domain", "dual_set", "dual_scale", "bounds", "names", "strata", "blocks")
+"""What a problem says of its size, sets and rows."""
+
+FACTS = (*DATA, "lifted", "convex", "unbiased", "partial", "plus", "minus")
+"""All that a problem says of itself, beside its verbs."""
+
 
 class Numbered(Sequence[str]):
     """The names g1, ..., g<size>, made when asked for: a million cost nothing."""
@@ -58,6 +64,7 @@ class BaseProblem(ABC):
     partial: bool = False
     strata: Strata | None = None
     blocks: Mapping[str, int] = {}
+
     plus: Problem | None = None
     minus: Problem | None = None
 
@@ -69,6 +76,11 @@ class BaseProblem(ABC):
     @names.setter
     def names(self, names: Sequence[str]) -> None:
         self.__dict__["_names"] = names
+
+    def _say_as(self, problem: Problem, facts: Sequence[str]) -> None:
+        """Say of itself what another problem says. facts: `DATA` or `FACTS`."""
+        for name in facts:
+            setattr(self, name, getattr(problem, name))
 
     @abstractmethod
     def start(self, seeds: Sequence[int]) -> Tensor:

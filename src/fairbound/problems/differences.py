@@ -20,7 +20,7 @@ from typing import Any
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.problems.base import BaseProblem
+from fairbound.problems.base import DATA, BaseProblem
 from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, Weights
 from fairbound.problems.wrappers import Wrapper
 
@@ -44,9 +44,7 @@ class Difference(BaseProblem):
                 f"the parts of a difference have n = {plus.n} and {minus.n}, m = {plus.m} and {minus.m}; both must agree."
             )
         self.plus, self.minus = plus, minus
-        self.n, self.m, self.rows, self.domain = plus.n, plus.m, plus.rows, plus.domain
-        self.dual_set, self.dual_scale, self.bounds = plus.dual_set, plus.dual_scale, plus.bounds
-        self.names, self.strata, self.blocks = plus.names, plus.strata, plus.blocks
+        self._say_as(plus, DATA)
         self.unbiased = plus.unbiased and minus.unbiased
 
     def start(self, seeds: Sequence[int]) -> Tensor:

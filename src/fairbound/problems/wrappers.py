@@ -23,7 +23,7 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.base.records import Counts
-from fairbound.problems.base import BaseProblem
+from fairbound.problems.base import FACTS, BaseProblem
 from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, Weights
 
 
@@ -32,12 +32,7 @@ class Wrapper(BaseProblem):
 
     def __init__(self, inner: Problem):
         self.inner = inner
-        self.n, self.m, self.rows, self.domain = inner.n, inner.m, inner.rows, inner.domain
-        self.dual_set, self.dual_scale, self.bounds = inner.dual_set, inner.dual_scale, inner.bounds
-        self.lifted = inner.lifted
-        self.names, self.convex, self.unbiased = inner.names, inner.convex, inner.unbiased
-        self.partial = inner.partial
-        self.strata, self.blocks, self.plus, self.minus = inner.strata, inner.blocks, inner.plus, inner.minus
+        self._say_as(inner, FACTS)
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # not there yet while an object is being copied

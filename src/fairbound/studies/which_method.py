@@ -24,7 +24,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.data import load
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.problems import Problems
-from fairbound.estimators.training import train
+from fairbound.estimators.training import TrainingOptions, train
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import Model, model_of
@@ -111,10 +111,8 @@ def _auto(
     choice = chosen(AUTO, model, loss="logistic", objective="loss", stated=stated)
     limit = Budget.of(budget)
     share = BEFORE_LAST_LAYER if choice.last_layer else 1.0
-    trained = train(
-        Problems(problem), choice, budget=Budget(seconds=limit.seconds * share, processor=limit.processor),
-        batch_size=batch_size, sampling=sampling, seed=seed, progress=False,
-    )  # fmt: skip
+    part = Budget(seconds=limit.seconds * share, processor=limit.processor)
+    trained = train(Problems(problem), choice, TrainingOptions(part, batch_size, sampling, seed))
     solution = replace(trained.solution, seconds=time.thread_time() - began)
     solution.records[:] = [_kept(row, problem.rows) for row in solution.records]
     return solution

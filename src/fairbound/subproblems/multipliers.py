@@ -8,8 +8,8 @@ that meets the bounds and has |z - x|_H <= R
 so that f(x) - f(z) <= R |grad L(x)|_(1/H) - y . g(x). H is the problem's curvature, R = 2 |x|_H: all z no longer than x
 are among them. A side a . z <= b of the domain, |a| = 1, is such a bound too.
 
-Which may have a price. A bound b > 0 where g >= -b / 10. One stated as g <= 0 has no such unit: it may have one where
-moving every entry of x by a tenth of their root mean square s would use it up,
+Which may have a multiplier above 0. A bound b > 0 where g >= -b / 10. One stated as g <= 0 has no such unit: it may
+have one where moving every entry of x by a tenth of their root mean square s would use it up,
 
     -g <= s |grad g|_1 / 10,    to first order,
 
@@ -74,7 +74,7 @@ class KKT(NamedTuple):
     stationarity: |grad f + sum_i y_i grad g_i + N|, of the functions that training differentiates; N is of the normals
         of the domain's sides that x is at, 0 in all of R^n. violation: the largest g_i > 0 of the metric, else 0.
         complementarity: the largest y_i |g_i|.
-    multipliers: (m,) y >= 0, the price of each bound: how much f falls for each unit that it is loosened.
+    multipliers: (m,) y >= 0, of each bound: how much f falls for each unit that it is loosened.
     duality_gap: the most by which f(x) can exceed the objective of a point of the domain no longer than x that meets the
         bounds; None where the problem does not promise to be convex, so that no such proof is known.
     """
@@ -104,19 +104,19 @@ def kkt(problem: Problem, x: Tensor) -> KKT:
         )
     everything = problem.sample((0,), "full", 0, 1, "full")
     g = problem.values(x, everything, true=True).g
-    active, slopes = _priced(problem, x, everything, g)
+    active, slopes = _maybe_active(problem, x, everything, g)
     normals, distances = (v.double().cpu() for v in problem.domain.sides(x))
     found, residual = _fitted(np.concatenate([slopes, normals.numpy()]))
     y = x.new_zeros(problem.m)
     y[active] = torch.as_tensor(found[: len(active)]).to(x)
-    violation, price = (float(v.max()) if problem.m else 0.0 for v in (g.clamp_min(0), y * g.abs()))
+    violation, complementarity = (float(v.max()) if problem.m else 0.0 for v in (g.clamp_min(0), y * g.abs()))
     held = torch.as_tensor(found[len(active) :])
     gap = _duality_gap(problem, x, everything, y, held @ normals, float(held @ distances)) if problem.convex else None
-    return KKT(residual, violation, price, y, gap)
+    return KKT(residual, violation, complementarity, y, gap)
 
 
-def _priced(problem: Problem, x: Tensor, batch: Any, g: Tensor) -> tuple[list[int], np.ndarray]:
-    """The constraints that may have a price at x (n,), and the gradients (1 + k, n) of f and of them."""
+def _maybe_active(problem: Problem, x: Tensor, batch: Any, g: Tensor) -> tuple[list[int], np.ndarray]:
+    """The constraints whose multiplier may be above 0 at x (n,), and the gradients (1 + k, n) of f and of them."""
     near, stated = set(nearly_active(problem, g)), problem.bounds + torch.zeros_like(g)
     asked = [i for i in g.argsort(descending=True)[:MOST_ACTIVE].tolist() if i in near or stated[i] == 0]
     slopes = problem.jacobian(x, batch, which=[0, *(1 + i for i in asked)])[1].double().cpu().numpy()
@@ -127,7 +127,8 @@ def _priced(problem: Problem, x: Tensor, batch: Any, g: Tensor) -> tuple[list[in
 
 def _duality_gap(problem: Problem, x: Tensor, batch: Any, y: Tensor, normal: Tensor, room: float) -> float:
     """R |grad L(x)|_(1/H) - y . g(x), as in the module's docstring; H is the identity without a curvature.
-    normal, room: of the domain's sides, the priced sum (n,) of their normals and of the distances to them."""
+    normal, room: of the domain's sides, the sums of their normals (n,) and of the distances to them, each times its
+    multiplier."""
     slope = problem.gradient(x, batch, (1.0, y if problem.m else None))[1]
     curvature = problem.curvature()
     point, slope = x.double().cpu(), slope.double().cpu() + normal

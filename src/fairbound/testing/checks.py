@@ -190,8 +190,8 @@ def check_optimum(
         )
     optimum, full = made.optimum, made.sample(tuple(seeds), "check", 0, 1, "full")
     target, point = (optimum.f, optimum.x) if constrained else (optimum.free_f, optimum.free_x)
-    prices = optimum.multipliers if constrained and optimum.multipliers is not None else torch.zeros(())
-    gap = violation * float(prices.sum()) + last_step * optimum.slope**2
+    multipliers = optimum.multipliers if constrained and optimum.multipliers is not None else torch.zeros(())
+    gap = violation * float(multipliers.sum()) + last_step * optimum.slope**2
     judged = optimum.violation == 0 or not constrained
     lead = (len(seeds),) if len(seeds) > 1 else ()
     best = torch.full(lead, torch.inf, dtype=torch.float64)

@@ -61,8 +61,8 @@ def test_the_lottery_is_the_linear_program_over_all_pairs(stated, weighted):
     excess = np.array([sweep.excess(d) for d in decisions])
     whole = linprog(errors, A_ub=excess.T, b_ub=np.zeros(excess.shape[1]), A_eq=np.ones((1, len(errors))), b_eq=[1.0])
     assert found.meets and found.error == pytest.approx(whole.fun, abs=1e-6)
-    priced = errors + excess @ found.multipliers
-    assert priced.min() == pytest.approx(found.error, abs=1e-6)  # the multipliers prove it
+    lagrangian = errors + excess @ found.multipliers
+    assert lagrangian.min() == pytest.approx(found.error, abs=1e-6)  # the multipliers prove it
     assert (found.shares >= 0).all() and found.shares.sum() <= 1 + 1e-9
 
 

@@ -91,21 +91,21 @@ def test_the_sweep_is_what_a_loop_over_thresholds_gives(stated, weighted):
         assert found[1] == pytest.approx(value - bounds[0].bound, abs=1e-9)
 
 
-def test_gains_are_the_change_of_the_priced_sum():
+def test_gains_are_the_change_of_the_lagrangian():
     _, y, groups = rows(4, n=60)
     target, of_rows = (y == "yes").astype(int), Groups.of(groups)
     sweep = sweep_of(compile_plan(constraints(BOUNDS[:2]), of_rows, target), of_rows.codes, target, np.ones(60))
     rng = np.random.default_rng(1)
-    prices, d = rng.uniform(0, 2, len(sweep.bounds)), rng.integers(0, 2, 60).astype(float)
+    multipliers, d = rng.uniform(0, 2, len(sweep.bounds)), rng.integers(0, 2, 60).astype(float)
 
-    def priced(d):
-        return np.mean(d != target) + prices @ sweep.excess(d)
+    def lagrangian(d):
+        return np.mean(d != target) + multipliers @ sweep.excess(d)
 
     for i in range(60):
         one = d.copy()
         one[i] = 1 - d[i]
-        change = (priced(d) - priced(one)) * (1 if one[i] else -1)
-        assert sweep.gains(prices)[i] == pytest.approx(change, abs=1e-12)
+        change = (lagrangian(d) - lagrangian(one)) * (1 if one[i] else -1)
+        assert sweep.gains(multipliers)[i] == pytest.approx(change, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -190,15 +190,15 @@ def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
     X, y, groups = rows(2, n=600)
     fair = fb.Reduction(RandomForestClassifier(10, random_state=0), "demographic_parity <= 0.1", folds=3)
     fair.fit(X[:400], y[:400], groups["sex"][:400])
-    priced, new = fair.estimator_, X[400:]
+    model_of_gain, new = fair.estimator_, X[400:]
     worth = [
         sum(
             model.models[0].predict_proba(new)[:, a % 2]
             * model.models[1 + a % 2].predict_proba(new)[:, a // 2]
-            * priced.gain[a]
+            * model_of_gain.gain[a]
             for a in range(4)
         )
-        for model in priced.models
+        for model in model_of_gain.models
     ]
     np.testing.assert_allclose(fair.decision_function(new) + fair.threshold_, sum(worth) / 3)
     assert len(worth) == 3 and np.abs(worth[0] - worth[1]).max() > 0.01
@@ -218,8 +218,8 @@ def test_a_label_of_one_group_alone_needs_no_fit_of_groups():
 
 
 @pytest.mark.filterwarnings("ignore:Deciding every row the same way")
-def test_prices_with_folds_are_looked_for_near_to_those_of_the_best_lottery(monkeypatch):
-    """Where no price of the descent is near to it; judged by the same rows, each by a fit that had not seen it."""
+def test_multipliers_with_folds_are_looked_for_near_to_those_of_the_best_lottery(monkeypatch):
+    """Where no multipliers of the descent are near to it; judged by the same rows, each by a fit that had not seen it."""
     X, y, groups = rows(3, n=400)
     fair, stated = (
         fb.Reduction(GaussianNB(), "demographic_parity[both] <= 0.05", folds=3),
@@ -251,9 +251,9 @@ class Shares(ClassifierMixin, BaseEstimator):
 
 @pytest.mark.filterwarnings("ignore:Deciding every row the same way")
 @pytest.mark.parametrize("seed", range(2))
-def test_gains_are_looked_for_where_no_price_alone_gives_a_rule_near_to_the_lottery(seed):
-    """X tells the group, and one group is easier to tell apart, so that few thresholds meet equalised odds: prices alone
-    gave 0.545 and 0.571 here, hardly more than a constant."""
+def test_gains_are_looked_for_where_no_multipliers_alone_give_a_rule_near_to_the_lottery(seed):
+    """X tells the group, and one group is easier to tell apart, so that few thresholds meet equalised odds: multipliers
+    alone gave 0.545 and 0.571 here, hardly more than a constant."""
     rng = np.random.default_rng(seed)
     group, y = rng.integers(0, 2, 1500), rng.integers(0, 2, 1500)
     x = y + np.where(group == 1, 0.5, 1.2) * rng.normal(size=1500)
@@ -265,7 +265,7 @@ def test_gains_are_looked_for_where_no_price_alone_gives_a_rule_near_to_the_lott
 
 
 @pytest.mark.parametrize("stated", BOUNDS)
-def test_true_probabilities_priced_are_nearly_the_best_decisions(stated):
+def test_gains_by_true_probabilities_are_nearly_the_best_decisions(stated):
     """Of a table of ten kinds of rows, by enumeration of all decisions that the features allow."""
     rng = np.random.default_rng(5)
     cell = rng.integers(0, 10, 4000)

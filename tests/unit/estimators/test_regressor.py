@@ -80,7 +80,7 @@ def test_the_price_of_a_mean_residual_is_the_exact_one(seed):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
 @pytest.mark.parametrize("bound", [0.5, 2.0])
 def test_a_gap_that_costs_much_is_closed_at_the_exact_price(bound):
-    """The features hardly go with sex, so that the prices of the bounds are large."""
+    """The features hardly go with sex, so that the multipliers of the bounds are large."""
     rng = np.random.default_rng(0)
     sex = rng.choice(["F", "M"], 700, p=[0.6, 0.4])
     X = np.column_stack([rng.normal(size=700) + 0.1 * (sex == "M"), rng.normal(size=700)])

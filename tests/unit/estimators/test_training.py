@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 import fairbound as fb
-from fairbound.estimators import classifier, conventions, problems
+from fairbound.estimators import conventions, corrections, problems
 from fairbound.estimators.choosing import MARGINS, asked_for
 from fairbound.estimators.last_intercept import clear_of_rounding, met_by_intercept
 from fairbound.estimators.trained import Trained
@@ -74,8 +74,8 @@ def test_little_work_takes_one_thread_and_then_they_are_as_before(monkeypatch, m
     monkeypatch.setattr(conventions, "SMALL", 2000)
     build = problems.part_of
     monkeypatch.setattr(problems, "part_of", lambda *a: seen.append(torch.get_num_threads()) or build(*a))
-    start = classifier.best_constant
-    monkeypatch.setattr(classifier, "best_constant", lambda *t: seen.append(torch.get_num_threads()) or start(*t))
+    looked = lambda trained: seen.append(torch.get_num_threads()) or trained  # noqa: E731
+    monkeypatch.setattr(corrections, "CORRECTIONS", (*corrections.CORRECTIONS, looked))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, 2))
     torch.set_num_threads(2)
@@ -175,7 +175,7 @@ def test_the_recall_of_a_class_is_met_where_no_iterate_met_it(monkeypatch):
     fair = fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y)
     assert fair.fit_report_["feasible"] and fair.predict(X)[y == 1].mean() >= 0.95
     assert fair.predict(X)[y == 0].mean() < 0.9
-    monkeypatch.setattr(classifier, "met_by_intercept", lambda trained: trained)
+    monkeypatch.setattr(corrections, "CORRECTIONS", corrections.CORRECTIONS[1:])
     with pytest.warns(match="no iterate met every bound"):
         assert not fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y).fit_report_["feasible"]
 
@@ -218,12 +218,12 @@ def convolution():
     return torch.nn.Sequential(*first, torch.nn.Linear(128, 10))
 
 
-def test_a_module_that_many_bounds_drove_to_one_answer_is_trained_again_at_slower_prices():
+def test_a_module_that_many_bounds_drove_to_one_answer_is_trained_again_with_slower_multipliers():
     X, y, group = noisy_digits()
     fair = fb.FairClassifier("class_equalized_odds <= 0.1", model=convolution(), random_state=0)
     facts = fair.fit(X, y, sensitive_features=group).fit_report_
     assert facts["feasible"] and facts["accuracy"] > 0.8
-    assert sum("slower prices" in note for note in facts["notes"]) == 1
+    assert sum("slower multipliers" in note for note in facts["notes"]) == 1
 
 
 @pytest.mark.filterwarnings("ignore::fairbound.DataWarning")

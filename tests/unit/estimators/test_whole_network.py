@@ -36,11 +36,11 @@ def test_the_cheapest_record_prices_what_is_exceeded():
     """y = (2, 1): 0.50 + 2 * 0.02 = 0.54, 0.51 + 0.02 = 0.53, 0.52 with room (0.52), and 0.60 with a bound that nobody can tell."""
     at = [(0.50, [0.02, -1.0]), (0.51, [-1.0, 0.02]), (0.52, [-0.5, -0.5]), (0.60, [float("nan"), -1.0])]
     records = [{"step": k, "validation": {"f": f, "g": g}} for k, (f, g) in enumerate(at)]
-    prices = torch.tensor([2.0, 1.0])
-    assert whole_network.cheapest(records, prices) == 2
+    multipliers = torch.tensor([2.0, 1.0])
+    assert whole_network.cheapest(records, multipliers) == 2
     assert (
-        whole_network.cheapest(records[:2], prices) == 1
-        and whole_network.cheapest(records[:1] + records[3:], prices) == 0
+        whole_network.cheapest(records[:2], multipliers) == 1
+        and whole_network.cheapest(records[:1] + records[3:], multipliers) == 0
     )
     assert whole_network.cheapest(records[:2], torch.zeros(2)) == 0
 

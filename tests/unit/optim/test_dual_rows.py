@@ -59,7 +59,7 @@ def test_a_weight_of_two_is_the_row_twice():
     g, twice = value_and_slope(two, s[times], y[times], group[times])
     share = len(times) / N  # the loss is divided by the rows of the batch
     joined = torch.zeros_like(slope).index_add_(0, times, twice)
-    constant = float(one.weights @ one._contrasts.bounds)
+    constant = float(one.weights @ one._compiled.contrasts.bounds)
     torch.testing.assert_close(slope, joined * share, rtol=1e-9, atol=1e-12)
     assert float(f) + constant == pytest.approx((float(g) + constant) * share, abs=1e-9)
 
@@ -120,7 +120,7 @@ def test_soft_labels_of_the_training_rows_say_which_labels_the_groups_have():
     group = np.array(["a"] * 50 + ["b"] * 42)
     stated = {"groups": group, "soft_targets": True}
     soft = Dual("equal_opportunity <= 0.6", targets=torch.tensor(p, dtype=torch.float32), **stated)
-    rows = soft._given["groups"]  # 10 rows of label 1 in a, where rounded labels have none
+    rows = soft._compiled.options.groups  # 10 rows of label 1 in a, where rounded labels have none
     counts = {
         (g, y): n for (g,), y, n in zip(rows.codes.tolist(), rows.targets.tolist(), rows.counts.tolist(), strict=True)
     }
@@ -272,8 +272,11 @@ def test_several_attributes_are_joined_to_one_key():
     names = {"sex": ["F", "M"], "race": ["x", "y", "z"], "age": ["o", "p"]}
     made = Dual(["demographic_parity[crossed] <= 0.1", "equalized_odds <= 0.1"], group_names=names)
     codes = torch.cartesian_prod(torch.arange(-1, 2), torch.arange(-1, 3), torch.arange(-1, 2), torch.arange(2))
-    batch = made._keys.read(torch.zeros(len(codes)), codes[:, 3], codes[:, :3], None, False, True)
-    assert made._keys.table[batch.keys].tolist() == made.plan.cells(codes[:, :3].numpy(), codes[:, 3].numpy()).tolist()
+    batch = made._compiled.keys.read(torch.zeros(len(codes)), codes[:, 3], codes[:, :3], None, False, True)
+    assert (
+        made._compiled.keys.table[batch.keys].tolist()
+        == made.plan.cells(codes[:, :3].numpy(), codes[:, 3].numpy()).tolist()
+    )
     with pytest.raises(DataError, match="group code 3 of 'race' in row 0"):
         made.loss(torch.zeros(1), [1], [[0, 3, 0]])
     with pytest.raises(OptionError, match="combinations"):
@@ -424,7 +427,7 @@ def test_targets_may_be_the_texts_of_the_classes():
     y = ["a", "b", "c", "c", "b", "a"]
     bound = "class_demographic_parity <= 0.1"
     made = [Dual(bound, groups=sex, targets=t, classes=names) for t in (y, [names.index(v) for v in y])]
-    texts, numbers = (dual._given["groups"] for dual in made)
+    texts, numbers = (dual._compiled.options.groups for dual in made)
     assert texts.targets.tolist() == numbers.targets.tolist() and texts.codes.tolist() == numbers.codes.tolist()
     assert len(set(texts.targets.tolist())) == 3
     with pytest.raises(DataError, match=r"among classes=\['a', 'b', 'c'\], got 'x'"):

@@ -141,17 +141,17 @@ def test_the_room_of_a_contrast_is_where_a_row_weighs_nothing(stated, room):
     dual.observe(torch.linspace(-1, 1, 100), torch.arange(100) % 2, group)
     state = dual._means.state
     dual._means.update(1, torch.device("cpu"))
-    found = rooms(dual._contrasts, None, dual._of_losses, state, np.zeros(dual.m))
+    found = rooms(dual._compiled.contrasts, None, dual._compiled.of_losses, state, np.zeros(dual.m))
     if "demographic" in stated:
         assert found is None
         return
     for i in range(dual.m):
         w = np.where(np.arange(dual.m) == i, found[i], 0.0)
         if np.isfinite(found[i]):
-            v = cell_weights(dual._contrasts, w, state, 1, None)[1]
-            assert 1 + v[dual._of_losses].min() == pytest.approx(0, abs=1e-12)
+            v = cell_weights(dual._compiled.contrasts, w, state, 1, None)[1]
+            assert 1 + v[dual._compiled.of_losses].min() == pytest.approx(0, abs=1e-12)
     if room:
         named = dict(zip(dual.names, found.tolist(), strict=True))
         assert all(share == pytest.approx((0.2, 0.3, 0.5)[int(name[-1])]) for name, share in named.items())
-    both = rooms(dual._contrasts, None, dual._of_losses, state, np.ones(dual.m))
+    both = rooms(dual._compiled.contrasts, None, dual._compiled.of_losses, state, np.ones(dual.m))
     assert (both < found).any()  # shared among those that lower the same rows

@@ -56,12 +56,12 @@ def test_records_made_to_show_a_fault_are_told(solved, fault):
     assert next(a.fault for a in fb.diagnose(run_of(solved[0], **BUILT[fault]))) == fault
 
 
-def _of_two(solution, first, second, prices):
-    """A run of two constraints (T,), (T,) of which the first has the prices (T,)."""
+def _of_two(solution, first, second, multipliers):
+    """A run of two constraints (T,), (T,) of which the first has the multipliers (T,)."""
     run = run_of(solution, **CALM)
     rows = [
         row | {"train": row["train"] | {"g": [float(a), float(b)]}, "multipliers": [float(w), 0.0]}
-        for row, a, b, w in zip(run.records, first, second, prices, strict=True)
+        for row, a, b, w in zip(run.records, first, second, multipliers, strict=True)
     ]
     return replace(run, records=rows)
 

@@ -31,7 +31,7 @@ def test_at_an_optimum_every_residual_is_nothing(name):
 @pytest.mark.parametrize("name", [n for n in KNOWN if n not in KINKS and not PROBLEMS[n]().bounds])
 @pytest.mark.parametrize("step", [1e-8, 1e-6, 1e-3])
 def test_beside_an_optimum_whose_bounds_are_0_all_residuals_are_as_small_as_the_step(name, step):
-    """An interior iterate is g < 0 by some of the step: the bound keeps its price, and the domain's sides theirs."""
+    """An interior iterate is g < 0 by some of the step: the bound keeps its multiplier, and the domain's sides theirs."""
     problem, generator = PROBLEMS[name](), torch.Generator().manual_seed(0)
     for away in torch.randn(8, problem.n, generator=generator, dtype=torch.float64):
         near = fb.kkt(problem, problem.domain.project(problem.optimum.x + step * away / away.norm()))
@@ -41,7 +41,7 @@ def test_beside_an_optimum_whose_bounds_are_0_all_residuals_are_as_small_as_the_
         assert near.duality_gap is None or near.duality_gap < 100 * slope**2 * step
 
 
-def test_a_bound_of_0_has_a_price_where_a_tenth_of_the_entries_would_use_it_up():
+def test_a_bound_of_0_has_a_multiplier_where_a_tenth_of_the_entries_would_use_it_up():
     """min x subject to x >= 1, scaled: at 1.05 the bound is near, at 1.3 it is not, in whatever unit it is stated."""
     for unit in (1e-6, 1.0, 1e6):
         functions = lambda x, unit=unit: [x[..., 0], unit * (1 - x[..., 0])]  # noqa: E731
@@ -91,8 +91,8 @@ def test_the_gap_of_a_linear_objective_is_that_to_the_opposite_point():
     assert fb.kkt(problem, 0.7 * c).duality_gap == pytest.approx(2 * 0.7 * float(c @ c), rel=1e-12)
 
 
-def test_a_point_outside_lies_lower_by_the_priced_excess():
-    """min -x subject to x <= 1, at x = 3: the price is 1 and the gap is f(3) - f(1) = -2."""
+def test_a_point_outside_lies_lower_by_multiplier_times_excess():
+    """min -x subject to x <= 1, at x = 3: the multiplier is 1 and the gap is f(3) - f(1) = -2."""
     functions, slopes = (lambda x: [-x[..., 0], x[..., 0] - 1.0]), (lambda x: [-torch.ones_like(x), torch.ones_like(x)])
     problem = KnownProblem("line", functions, slopes, [0.0], convex_fair().optimum, 1)
     assert fb.kkt(problem, torch.tensor([3.0], dtype=torch.float64)).duality_gap == pytest.approx(-2.0, abs=1e-12)
