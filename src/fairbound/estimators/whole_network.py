@@ -115,9 +115,11 @@ def useful_steps(
 def limits_of(limit: Budget, stated: bool, rows: int, batch_size: int) -> list[Budget]:
     """The budgets of `useful_steps` after one that the user has `stated`, or the usual one, on so many rows: itself where
     it meets each row often, and a longer one where none was stated."""
-    often = limit.steps * batch_size > FEW_PASSES * rows
+    limits = [limit] if limit.steps * batch_size > FEW_PASSES * rows else []
     most = min(MOST_STEPS, MOST_PASSES * rows // batch_size)
-    return [limit] * often + [Budget(steps=most)] * (not stated and most > limit.steps)
+    if not stated and most > limit.steps:
+        limits.append(Budget(steps=most))
+    return limits
 
 
 def cheapest(records: list[dict[str, Any]], y: Tensor) -> int:

@@ -55,6 +55,14 @@ def test_the_features_of_a_number_represent_every_function_that_is_linear_betwee
     assert np.abs(design @ np.linalg.lstsq(design, wanted, rcond=None)[0] - wanted).max() < 1e-6
 
 
+def test_knots_of_a_number_with_gaps_are_values_between_its_ends() -> None:
+    even, spiked = np.arange(100.0), np.r_[np.zeros(300), 1:101]
+    for values, knots in ((even, (24.0, 49.0, 74.0)), (spiked, ()), (-spiked, (-1.0,)), (spiked[150:], (37.0,))):
+        known = np.random.default_rng(8).permutation(values)
+        for column in (known, np.r_[known, np.nan]):
+            assert TableEncoder(BENT).fit(column[:, None]).learnt[0].knots == knots
+
+
 @pytest.mark.parametrize("values", [[0, 1] * 50, [3.0] * 99 + [4.0], [1] * 50 + [2] * 50], ids=str)
 def test_a_number_of_two_values_has_no_knot(values: list[float]) -> None:
     assert TableEncoder(BENT).fit(np.array(values, dtype=float)[:, None]).feature_names == ("x0",)
