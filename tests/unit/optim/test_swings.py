@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from fairbound.methods.alm import ALM
 from fairbound.optim import Dual
-from fairbound.optim.multipliers import FORGOTTEN, moved
+from fairbound.optim.multipliers import FORGOTTEN, moved, noise_of
 from fairbound.optim.state import fresh_state
 
 BOUND = "demographic_parity <= 0.05"
@@ -39,6 +41,16 @@ def test_what_may_be_chance_is_no_turn_and_turns_are_forgotten():
     assert after([0.4, -0.05, -0.4, 0.0, 0.4])[1] == [0, 0, 1, 1, 2]
     assert after([0.4, -0.4, *[-0.4] * FORGOTTEN], part=1.0)[1][-1] == 0
     assert after([0.4, -0.4, 0.4], noise=np.inf)[1] == [0] * 3
+
+
+def test_noise_is_twice_the_standard_error_that_a_difference_of_two_rates_may_have():
+    """The third cell holds no rates; of the last contrast one cell alone is compared."""
+    plan = SimpleNamespace(cells_of=np.array([[0, 1], [1, 2], [1, 3]]))
+    noise = noise_of(plan, np.array([True, True, False]), np.array([50.0, 200.0, 80.0]))
+    assert noise[0] == pytest.approx(2 * np.sqrt(0.25 / 50 + 0.25 / 50))
+    assert noise[0] >= 2 * np.sqrt(0.25 / 50 + 0.25 / 200)
+    assert noise[1] > 1
+    assert noise[2] == pytest.approx(2 * np.sqrt(0.5 / 200))
 
 
 @pytest.mark.parametrize("rate", [1e-2, 3e-2])
