@@ -21,7 +21,7 @@ from fairbound.estimators.auc_training import ranks_only
 from fairbound.estimators.gains import beyond_chance, gained
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import best_intercept
-from fairbound.estimators.trained import Trained, accuracy_of, largest_share, meeting
+from fairbound.estimators.trained import Trained, largest_share, meeting
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import last_intercept
@@ -152,7 +152,7 @@ def best_constant(trained: Trained) -> Trained:
     if solution.found and not trained.automatic:
         return trained
     by_accuracy = solution.found and problem.refined
-    if by_accuracy and (accuracy_of(problem.evaluate(solution.x)) or 0.0) >= largest_share(problem):
+    if by_accuracy and (trained.accuracy() or 0.0) >= largest_share(problem):
         return trained
     best, least = solution.x, 0.0 if by_accuracy else float(problem.evaluate(solution.x).f)
     for last in _alike(problem, solution.x):

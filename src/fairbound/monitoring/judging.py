@@ -14,7 +14,9 @@ in [0, 1] with mean p, and the limits hold (Hoeffding 1963, JASA 58, 13-30, sect
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -189,6 +191,16 @@ def _bounds(
     return largest(contrasts, contrasts.of(sets.joined("estimates")), unit * lower, unit * upper, unit * singles)
 
 
+def _limits_and_pairs(
+    contrasts: Contrasts, transform: Transform | None, everyone: Everyone | None
+) -> tuple[Callable[..., tuple[np.ndarray, np.ndarray]], np.ndarray | None]:
+    """A function of counts, contrasts and an error that gives lower and upper limits; and the pairs of cells where all
+    contrasts are plain differences of two, which have sharper limits."""
+    if everyone is not None:
+        return everyone.bounds, None
+    return partial(anytime_bounds, transform=transform), contrasts.pairs() if transform is None else None
+
+
 def limits_in_time(
     counts: CountsInTime,
     contrasts: Contrasts,
@@ -198,12 +210,9 @@ def limits_in_time(
     everyone: Everyone | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lower and upper limits (m,) of the contrasts with error (m,), and upper ones each with the error alpha."""
-    if everyone is not None:
-        return *everyone.bounds(counts, contrasts, error), everyone.bounds(counts, contrasts, alpha)[1]
-    pairs = contrasts.pairs() if transform is None else None
+    limits, pairs = _limits_and_pairs(contrasts, transform, everyone)
     if pairs is None:
-        lower, upper = anytime_bounds(counts, contrasts, error, transform)
-        return lower, upper, anytime_bounds(counts, contrasts, alpha, transform)[1]
+        return *limits(counts, contrasts, error), limits(counts, contrasts, alpha)[1]
     lower, upper = difference_bounds(counts, pairs, error)
     return lower, upper, -difference_lower(counts, pairs[:, ::-1], alpha)
 
@@ -230,13 +239,10 @@ def rows_needed(
     passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
     n = [grid[:, None] * share] + [np.minimum(grid, checkpoint_rows(j))[:, None] * share for j in passed]
     in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
-    pairs = contrasts.pairs() if transform is None else None
-    if everyone is not None:
-        within = everyone.bounds(in_time, contrasts, alpha)[1] <= bound
-        beyond = everyone.bounds(in_time, contrasts, error)[0] > bound
-    elif pairs is None:
-        within = anytime_bounds(in_time, contrasts, alpha, transform)[1] <= bound
-        beyond = anytime_bounds(in_time, contrasts, error, transform)[0] > bound
+    limits, pairs = _limits_and_pairs(contrasts, transform, everyone)
+    if pairs is None:
+        within = limits(in_time, contrasts, alpha)[1] <= bound
+        beyond = limits(in_time, contrasts, error)[0] > bound
     else:
         most = float(np.max(bound))
         within = exceeds(in_time, pairs[:, ::-1], alpha, -most)

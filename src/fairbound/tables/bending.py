@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, fitted, times
+from fairbound.tables.regressions import TWO_CLASSES, fitted, times
 
 MOST = 3
 """Knots of a number that bends."""
@@ -101,7 +101,7 @@ def score_statistics(
         whole = E[:, own].T @ weighed[:, own]
         spread = whole - both[:, own].T @ explained[:, own]  # of the slope, without what the columns of X account for
         size, df = _size(slopes[own], dispersion * spread, dispersion * np.trace(whole))
-        if loss is NUMBERS:
+        if not loss.spread_is_known:
             of_rows = left[:, None] * (E[:, own] - X @ explained[:, own])
             size = min(size, _size(slopes[own], of_rows.T @ of_rows, dispersion * np.trace(whole))[0])
         out.append((size, df))

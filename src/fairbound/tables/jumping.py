@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, fitted, ridged, second, times
+from fairbound.tables.regressions import TWO_CLASSES, fitted, ridged, second, times
 
 MOST = 128
 """Jumps of all numbers together, at most."""
@@ -112,7 +112,7 @@ class _Growing:
         left, self.curvature = self.labels - expected, self.loss.curvature(expected)
         self.dispersion = self.loss.dispersion(left, self.width)
         left = left / self.dispersion**0.5
-        return left, self.curvature, left**2 if self.loss is NUMBERS else None
+        return left, self.curvature, None if self.loss.spread_is_known else left**2
 
     def needed(self, level: float) -> list[bool]:
         """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""

@@ -11,7 +11,7 @@ Source: Nocedal and Wright (2006), section 3.3; McCullagh and Nelder (1989), Gen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -35,7 +35,12 @@ second derivatives are taken anew."""
 
 @dataclass(frozen=True)
 class Logistic:
-    """The loss of a score s and a label y, 0 or 1: log(1 + exp(s)) - y s."""
+    """The loss of a score s and a label y, 0 or 1: log(1 + exp(s)) - y s.
+
+    spread_is_known: whether the curvature tells the variance of each row's label.
+    """
+
+    spread_is_known: ClassVar[bool] = True
 
     def total(self, scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
         """The sum of the rows' losses, times their mass."""
@@ -57,8 +62,10 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Squared:
-    """The loss of a score s and a number y: s^2 / 2 - y s, which is (s - y)^2 / 2 but for a constant. Methods as of
+    """The loss of a score s and a number y: s^2 / 2 - y s, which is (s - y)^2 / 2 but for a constant. Members as of
     `Logistic`."""
+
+    spread_is_known: ClassVar[bool] = False
 
     def total(self, scores: np.ndarray, y: np.ndarray, mass: np.ndarray) -> float:
         return float(mass @ (scores * (scores / 2 - y)))

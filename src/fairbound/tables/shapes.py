@@ -83,9 +83,9 @@ def shaped(learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, enc
     chosen, n = options.knots == "auto", len(asked.labels[0])
     straight = tuple(replace(s, knots=()) if chosen and isinstance(s, NumberFeature) else s for s in learnt)
     rows = looked_at(n, sum(len(spec.feature_names) for spec in straight))
-    if rows is None or not asked.take(rows).labels:
+    if rows is None or not (some := asked.take(rows)).labels:
         return straight
-    found = _bent(learnt, straight, asked.take(rows), encode(straight, rows)) if chosen else learnt
+    found = _bent(learnt, straight, some, encode(straight, rows)) if chosen else learnt
     more = looked_at(n, sum(len(spec.feature_names) for spec in found), CELLS)
     if not options.jumps_by_labels or more is None:
         return found
@@ -123,7 +123,7 @@ def _jumping(learnt: tuple[Feature, ...], asked: Asked, features: np.ndarray) ->
         own = jumps_of(features, labels, [at for _, at in numbers], asked.loss, 1 / len(asked.labels))
         found = [all_of | set(new) for all_of, new in zip(found, own, strict=True)]
     jumping = {
-        spec.name: replace(spec, jumps=spec.in_units(sorted(jumps)))
+        spec.name: replace(spec, jumps=spec.in_units(tuple(jumps)))
         for (spec, _), jumps in zip(numbers, found, strict=True)
     }
     return tuple(jumping.get(spec.name, spec) for spec in learnt)
