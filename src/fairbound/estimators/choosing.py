@@ -12,6 +12,7 @@ from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import MLP
 from fairbound.models.model import Model
+from fairbound.models.scoring import has_last_layer
 
 Refined = Literal["no", "auto", "yes"]
 """Whether the objective goes from the loss towards the error rate: "auto" as far as the order of the scores allows."""
@@ -58,19 +59,22 @@ def asked_for(algorithm: Any) -> Chosen:
 def chosen(
     algorithm: Any,
     model: Model,
+    features: Any,
     *,
     loss: str,
     objective: Any,
     stated: Sequence[Bound],
 ) -> Chosen:
-    """The method that `algorithm` names, or that "auto" takes. Arguments as in FairClassifier."""
+    """The method that `algorithm` names, or that "auto" takes. features: rows that the model can be run on; the other
+    arguments as in FairClassifier."""
     if algorithm != "auto":
         return asked_for(algorithm)
     on_batches = "Trained on random batches (alm)"
     batches = Chosen(ALM(), True, margins=MARGINS)
-    if not isinstance(model, MLP):
-        return batches._replace(why=f"{on_batches}: the model is no built-in one.")
-    if model.outputs > 1 and model.hidden:
+    network = not isinstance(model, MLP) or bool(model.hidden)
+    if not isinstance(model, MLP) and not has_last_layer(model, features):
+        return batches._replace(why=f"{on_batches}: the model does not end in a linear layer of its own.")
+    if model.outputs > 1 and network:
         return batches._replace(why=f"{on_batches}: the model is a network of more than two classes.")
     areas = isinstance(objective_of(objective), AUCLoss)
     plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
@@ -81,7 +85,7 @@ def chosen(
         )
     if any(bound.about == "class" for bound in stated):
         return batches._replace(why=f"{on_batches}: a bound is on a class.")
-    if model.hidden:
+    if network:
         why = f"{on_batches}, its last layer then on all rows at once (full_batch_alm)."
         return batches._replace(why=why, last_layer=bool(stated) or objective != "loss")
     preset = ":thresholds" if any(bound.free_thresholds for bound in stated) else ""

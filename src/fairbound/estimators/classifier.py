@@ -196,6 +196,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         choice = chosen(
             self.algorithm,
             model,
+            features,
             loss=self.loss,
             objective=objective,
             stated=trained_under,

@@ -97,7 +97,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.constraints_ = stated
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
-        choice = chosen(self.algorithm, self.model_, loss="squared", objective="loss", stated=scaled)
+        choice = chosen(self.algorithm, self.model_, features, loss="squared", objective="loss", stated=scaled)
         differences = all(bound.compares == "differences" for bound in stated)
         if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=replace(choice.method, penalty=PENALTY))

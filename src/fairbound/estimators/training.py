@@ -3,8 +3,8 @@
 Under "auto" a linear model trained on all rows at once that is hardly better than a constant is compared with one moved
 inside its bounds along lines (see `moved_inside`), and with one of random batches where it still is a constant, where it
 meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless
-the model is linear or all rows at once follow (see `step_trial`). A network of two classes makes as many steps as other
-rows show to be of use; it is then trained further on all rows at once where that is of use (see `whole_network`), and
+the model is linear or built in and finished on all rows (see `step_trial`). A network of two classes makes as many
+steps as other rows show to be of use, one of the user's own none beyond the usual number; it is then trained further on all rows at once where that is of use (see `whole_network`), and
 its last layer is solved on all rows, with weight decay (see `last_layer`). The last layer of a network trained without
 bounds, for as many steps as are of use there, is solved so too: layers that bounds have shaped may have lost what a
 last layer needs. The better of the two models is taken. Only where neither meets the bounds are random batches made as
@@ -43,7 +43,7 @@ from fairbound.estimators.whole_network import STEP_SIZE, limits_of, trained_fur
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
-from fairbound.models.mlp import is_linear
+from fairbound.models.mlp import MLP, is_linear
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
@@ -128,16 +128,21 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
     method, fresh = choice.method, run
-    if choice.automatic and not choice.last_layer and isinstance(method, ALM) and not is_linear(problem.model):
+    built_in = isinstance(problem.model, MLP)
+    if (
+        choice.automatic
+        and isinstance(method, ALM)
+        and not (is_linear(problem.model) or (built_in and choice.last_layer))
+    ):
         trial = step_tried(run, problem, method, limit)
         if trial.interrupted is not None:
             return Trained(problem, made.held, trial.interrupted, method, limit, [], [])
         method, limit = trial.method, limit if stated is None else trial.left
-        run = partial(run, budget=limit, x0=options.x0 if trial.x is None else trial.x)
+        run = partial(run, budget=limit, x0=options.x0 if trial.x is None or choice.last_layer else trial.x)
     if not choice.last_layer:
         return _gentler(on_batches(made, run, method, choice.margins, limit), made, fresh, choice, limit)
     assert isinstance(method, ALM)
-    limits = limits_of(limit, stated is not None, problem.total_rows, rows)
+    limits = limits_of(limit, stated is not None or not built_in, problem.total_rows, rows)
     if limits and limits[-1] is not limit:
         method = replace(method, step_size=STEP_SIZE)
     trained = _network(made, method, run, limit, limits, options)

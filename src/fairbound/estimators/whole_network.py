@@ -29,6 +29,7 @@ from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
+from fairbound.models.mlp import MLP
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
@@ -60,11 +61,13 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
     """`solution`, its last iterate some rounds further on the rows of `problem`, and how many: as many as, begun there
     on a part of the rows, make f + sum_i y_i [g_i]_+ lowest on the others, with the multipliers y of the last round.
 
-    0 without bounds, with more than MOST_ROWS, in several processes, where a group has too few rows to divide, or where
-    the objective is the area under the ROC curve, for which the last layer is solved exactly.
+    0 without bounds, with more than MOST_ROWS, of a module, whose graph of all rows may take much memory, in several
+    processes, where a group has too few rows to divide, or where the objective is the area under the ROC curve, for
+    which the last layer is solved exactly.
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
-    if not problem.m or not small or problem.plan.ranks or solution.stopped == "interrupted":
+    built_in = isinstance(problem.model, MLP)
+    if not problem.m or not small or not built_in or problem.plan.ranks or solution.stopped == "interrupted":
         return solution, 0
     try:
         part, others = _parts(problem, seed)

@@ -1,14 +1,16 @@
-"""The scores of rows as a problem needs them: of a batch with its own dropout, or of all rows without any."""
+"""The scores of rows as a problem needs them: of a batch with its own dropout, or of all rows without any; and what of
+them the last layer of a network adds."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairbound.base.errors import DataError
 from fairbound.models.mlp import MLP
@@ -19,7 +21,7 @@ ROWS_AT_ONCE = 16384
 MODULE_ROWS_AT_ONCE = 2048
 
 TRIED = 16
-"""Rows on which the last intercept of a module is looked for."""
+"""Rows on which the last layer of a module is looked for."""
 
 _QUIET = contextlib.nullcontext()
 
@@ -47,15 +49,74 @@ def scores_of_rows(model: Model, x: Tensor, features: Tensor | SparseRows) -> Te
     """(..., rows) scores, with several outputs (..., rows, c), a slice at a time; a module is run in evaluation mode
     and left in the mode that it was in."""
     module = getattr(model, "module", None)
+    size = ROWS_AT_ONCE if module is None else MODULE_ROWS_AT_ONCE
+    with _evaluated(module):
+        return torch.cat([model.scores(x, part) for part in features.split(size)], dim=x.dim() - 1)
+
+
+@contextlib.contextmanager
+def _evaluated(module: nn.Module | None) -> Iterator[None]:
+    """`module` in evaluation mode, and after that in the mode that it was in."""
     modes = [] if module is None else [(part, part.training) for part in module.modules() if part.training]
     if modes:
         module.eval()  # type: ignore[union-attr]
     try:
-        size = ROWS_AT_ONCE if module is None else MODULE_ROWS_AT_ONCE
-        return torch.cat([model.scores(x, part) for part in features.split(size)], dim=x.dim() - 1)
+        yield
     finally:
         for part, training in modes:
             part.training = training
+
+
+def last_inputs(model: Model, x: Tensor, features: Tensor | SparseRows) -> Tensor | None:
+    """(rows, h) what the last layer of a network makes its scores of, at x (n,). None unless the scores are those of a
+    linear layer whose weights and intercepts are the last parameters and stand nowhere else."""
+    if isinstance(model, MLP):
+        return (
+            torch.cat([model.last_inputs(x, part) for part in features.split(ROWS_AT_ONCE)]) if model.hidden else None
+        )
+    if not isinstance(model, ModuleModel) or isinstance(features, SparseRows):
+        return None
+    if (last := _last_layer(model)) is None:
+        return None
+    found: list[tuple[Tensor, Tensor, int]] = []
+    hook = last.register_forward_hook(lambda _, given, scores: found.append((given[0], scores, scores._version)))
+    model.bind(x)
+    try:
+        with _evaluated(model.module), torch.no_grad():
+            for number, part in enumerate(features.split(MODULE_ROWS_AT_ONCE), 1):
+                out = model.module(part)
+                if len(found) != number or not _same_numbers(*found[-1], out):
+                    return None
+    finally:
+        hook.remove()
+    return torch.cat([inputs for inputs, _, _ in found])
+
+
+def has_last_layer(model: Model, features: Any) -> bool:
+    """Whether `last_inputs` of a model's first parameters gives any, by the first TRIED of the rows `features`."""
+    if isinstance(model, MLP) or not isinstance(features, np.ndarray | Tensor):
+        return isinstance(model, MLP) and bool(model.hidden)
+    x = model.start(torch.Generator())
+    rows = torch.as_tensor(features[:TRIED]).to(x.device)
+    return last_inputs(model, x, rows.to(x.dtype) if rows.is_floating_point() else rows) is not None
+
+
+def _last_layer(model: ModuleModel) -> nn.Linear | None:
+    """The linear layer whose weights and intercepts are the last two parameters and stand nowhere else."""
+    own = [p for part in model.module.modules() for p in part.parameters(recurse=False)]
+    for part in model.module.modules():
+        if type(part) is nn.Linear and part.bias is not None and part.out_features == model.outputs:
+            last = (part.weight, part.bias)
+            if all(p is q for p, q in zip(model.parameters[-2:], last, strict=True)):
+                return part if all(sum(p is q for p in own) == 1 for q in last) else None
+    return None
+
+
+def _same_numbers(inputs: Tensor, scores: Tensor, version: int, out: Tensor) -> bool:
+    """Whether `out` is `scores`, unchanged since that version and at most in another shape, and `inputs` has one row
+    for each of them."""
+    same = out.untyped_storage().data_ptr() == scores.untyped_storage().data_ptr() and scores._version == version
+    return same and out.numel() == scores.numel() and inputs.dim() == 2
 
 
 def last_intercept(model: Model, x: Tensor, features: Tensor | SparseRows) -> slice | None:

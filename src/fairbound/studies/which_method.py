@@ -108,7 +108,7 @@ def _auto(
     those of the processor, of all runs and with their evaluations."""
     began = time.thread_time()
     stated = [constraint(asked.constraint)]
-    choice = chosen(AUTO, model, loss="logistic", objective="loss", stated=stated)
+    choice = chosen(AUTO, model, problem.features, loss="logistic", objective="loss", stated=stated)
     limit = Budget.of(budget)
     share = BEFORE_LAST_LAYER if choice.last_layer else 1.0
     part = Budget(seconds=limit.seconds * share, processor=limit.processor)

@@ -19,8 +19,9 @@ def fitted(x: np.ndarray, seed: int) -> fb.FairClassifier:
         torch.manual_seed(0)
         module = nn.Linear(2, 1)
     model = fb.FairClassifier(
-        "demographic_parity <= 0.9", model=module, validation=0.25, budget="80 steps", batch_size=8, random_state=seed
-    )
+        "demographic_parity <= 0.9", model=module, algorithm="alm", validation=0.25, budget="80 steps", batch_size=8,
+        random_state=seed,
+    )  # fmt: skip
     return model.fit(x, Y, sensitive_features=GROUP)
 
 
