@@ -4,11 +4,11 @@ Under "auto" a linear model trained on all rows at once that is hardly better th
 inside its bounds along lines (see `moved_inside`), and with one of random batches where it still is a constant, where it
 meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless
 the model is linear or built in and finished on all rows (see `step_trial`). A network of two classes makes as many
-steps as other rows show to be of use, one of the user's own none beyond the usual number; it is then trained further on all rows at once where that is of use (see `whole_network`), and
-its last layer is solved on all rows, with weight decay (see `last_layer`). The last layer of a network trained without
-bounds, for as many steps as are of use there, is solved so too: layers that bounds have shaped may have lost what a
-last layer needs. The better of the two models is taken. Only where neither meets the bounds are random batches made as
-for other models.
+steps as other rows show to be of use, one of the user's own none beyond the usual number; it is then trained further on
+all rows at once where that is of use (see `whole_network`), and its last layer is solved on all rows, with weight decay
+(see `last_layer`). The last layer of a network trained without bounds, for as many steps as are of use there, is solved
+so too: layers that bounds have shaped may have lost what a last layer needs. The better of the two models is taken.
+Only where neither meets the bounds are random batches made as for other models.
 """
 
 from __future__ import annotations
