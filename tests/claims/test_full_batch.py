@@ -72,6 +72,35 @@ def test_multipliers_make_the_point_of_a_round_stationary():
         assert slope.norm() < 2e-3
 
 
+def test_a_penalty_that_is_too_small_grows_until_a_round_halves_what_exceeds_the_bound():
+    """By the rule of the module's docstring, recomputed from what each round leaves; and the multipliers follow it."""
+    problem, least = convex_fair(), 1e-3
+    draws = Draws(problem, (0,), 1, "full")
+    method = fb.FullBatchALM(dual_values="surrogate", sharpness=(1.0,), penalty=least)
+    state, grown = method.init(problem, problem.start((0,)), draws), []
+    before = torch.full((problem.m,), torch.inf, dtype=torch.float64)
+    factor = torch.ones(problem.m, dtype=torch.float64)
+    for _ in range(8):
+        y, margin = state.multipliers, state.margin
+        state = method.step(state, problem, draws)
+        g = problem.values(state.x, problem.full()).g
+        moved = (y + least * factor * problem.dual_scale * (g + margin)).clamp_min(0)
+        torch.testing.assert_close(state.multipliers, moved)
+        for i in range(problem.m):
+            if before[i] > 0 and g[i] > 0.5 * before[i]:
+                factor[i] = min(4 * float(factor[i]), 16.0)
+        before = g
+        assert torch.equal(state.growth, factor)
+        grown.append(float(factor.max()))
+    assert grown[0] == 1.0 and 4.0 in grown and grown[-1] == 16.0
+    assert (state.growth[problem.optimum.multipliers == 0] == 1).all()
+    for excess, wanted in ((-1.0, 1.0), (torch.inf, 1.0), (1e-9, 4.0)):
+        state = method.init(problem, problem.start((0,)), draws)
+        state.excess.fill_(excess)
+        state = method.step(state, problem, draws)
+        assert float(state.growth[problem.values(state.x, problem.full()).g > 0].max()) == wanted
+
+
 def test_rounds_outside_that_change_little_count_once_the_bounds_were_met():
     X, y, group = one_hot(300, 1)
     features = fb.TableEncoder().fit_transform(X)

@@ -1,12 +1,16 @@
 """Augmented Lagrangian on all rows at once: L-BFGS inside, surrogates that sharpen, and multipliers of the true metric.
 
     round k, with surrogates g^s of sharpness s = s_k and offsets c = g(x) - g^s(x):
-        x <- argmin f(x) + sum_i [y_i + rho (g^s_i(x) + c_i + a_i)]_+^2 / (2 rho)        by L-BFGS, from the x before
+        x <- argmin f(x) + sum_i [y_i + rho_i (g^s_i(x) + c_i + a_i)]_+^2 / (2 rho_i)    by L-BFGS, from the x before
         y <- [y + rho (g(x) + a)]_+,   c <- g(x) - g^s(x),   a_i <- 2 a_i where g_i(x) > 0
+        rho_i <- 4 rho_i where g_i(x) > 0 is more than half of what it was a round before
 
 g is the stated metric, of decisions. Where x no longer moves, g^s + c = g: the bound is met by the metric itself, with
 equality where it costs something, while only g^s is differentiated. A smooth surrogate may bend another way than the
 metric, so that the offsets chase it for ever; s rises from 1, where the problem is nearly convex, until both agree.
+
+A penalty rho that is too small for a bound lets its multiplier creep for many rounds; it grows, to 16 times at most, in
+rounds of the last sharpness.
 
 "Shifted" multipliers are y <- [y + rho (g^s(x) + c + a)]_+ with the c of the round. The metric then moves y through the
 next c alone, so that the error of a surrogate of rates does not count twice, which would send x to and fro.
@@ -14,8 +18,9 @@ next c alone, so that the error of a surrogate of rates does not count twice, wh
 It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 15 rounds of 2 to 10
 passes each do, as L-BFGS begins each round of one sharpness with the curvature that it learnt in the one before.
 
-Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian) and chapter 7 (L-BFGS); Cotter et al. (2019),
-    Two-player games for efficient non-convex constrained optimization, for multipliers driven by the true constraints.
+Source: Nocedal and Wright (2006), chapter 17 (augmented Lagrangian, and a penalty that grows) and chapter 7 (L-BFGS);
+    Cotter et al. (2019), Two-player games for efficient non-convex constrained optimization, for multipliers driven by
+    the true constraints.
 Departs: surrogates are shifted by c to the metric's value; they sharpen between rounds; a_i >= 0 keeps x inside a bound
     that rates of few rows jump over; the first y are the least-squares multipliers at the start, so that a run may
     begin at the solution of another bound.
@@ -42,17 +47,24 @@ from fairbound.subproblems.multipliers import least_squares_multipliers, nearly_
 RIDGE = 1e-4
 """Share of the mean diagonal that is added to the curvature, so that constant columns have an inverse."""
 
+SLOW, GROWTH, MOST_GROWTH = 0.5, 4.0, 16.0
+"""The penalty of a bound is multiplied by GROWTH, to MOST_GROWTH times the first, where a round leaves more than SLOW of
+what exceeded the bound."""
+
 _FACTORS = WeakTensorKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatchALMState(State):
-    """offset, margin: c and a (..., m). lowest: (...,) the lowest objective of a round of the last sharpness that met
-    every bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS,
-    n), what L-BFGS knows of the curvature; (..., 2, PAIRS, 0) where rounds do not keep it."""
+    """offset, margin: c and a (..., m). growth: (..., m) rho by the first rho. excess: (..., m) g after the round before,
+    of the last sharpness. lowest: (...,) the lowest objective of a round of the last sharpness that met every bound.
+    idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS, n), what
+    L-BFGS knows of the curvature; (..., 2, PAIRS, 0) where rounds do not keep it."""
 
     offset: Tensor
     margin: Tensor
+    growth: Tensor
+    excess: Tensor
     lowest: Tensor
     idle: Tensor
     pairs: Tensor
@@ -69,7 +81,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     rounds_each: rounds at each sharpness but the last, which holds until the run ends.
     iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside
         the model, has 100: with fewer, rounds end before their minimum, and runs at poor points.
-    penalty: > 0, rho, times the problem's `dual_scale`.
+    penalty: > 0, rho at first, times the problem's `dual_scale`.
     multiplier_bound: > 0, may be infinite; y stays in [0, multiplier_bound].
     keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same
         sharpness; False in the preset "thresholds", as at the kinks of bounds with thresholds it would lead astray.
@@ -133,6 +145,8 @@ class FullBatchALM(Method[FullBatchALMState]):
             halted=torch.zeros(lead, dtype=torch.bool),
             offset=offset,
             margin=self.margin * (no_multipliers(problem, x) + problem.bounds),
+            growth=torch.ones_like(y),
+            excess=torch.full_like(y, torch.inf),
             lowest=x.new_full(lead, torch.inf),
             idle=torch.zeros(lead, dtype=torch.int64),
             pairs=torch.from_numpy(no_pairs(problem.n if self.keep_curvature else 0)).to(x).repeat(*lead, 1, 1, 1),
@@ -141,7 +155,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     def step(self, state: FullBatchALMState, problem: Problem, draws: Draws) -> FullBatchALMState:
         """One round, of every run that has not ended."""
         single = state.x.dim() == 1
-        fields = ("multipliers", "offset", "margin", "lowest", "idle", "halted", "pairs")
+        fields = ("multipliers", "offset", "margin", "growth", "excess", "lowest", "idle", "halted", "pairs")
         new = {name: getattr(state, name).clone() for name in fields}
         for r, (one, x, own) in enumerate(_runs(problem, state.x, draws)):
             at = ... if single else r
@@ -171,7 +185,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         stage = self._stage(k)
         last = stage == len(self.sharpness) - 1
         sharp = problem.sharpened(self.sharpness[stage])
-        rho, y, margin = self.penalty * problem.dual_scale, state["multipliers"], state["margin"]
+        rho, y, margin = self.penalty * problem.dual_scale * state["growth"], state["multipliers"], state["margin"]
         offset, known = state["offset"], state["pairs"]
         if k and self._stage(k - 1) != stage:
             e, trained = self._both(problem, sharp, x, everything)
@@ -204,6 +218,9 @@ class FullBatchALM(Method[FullBatchALMState]):
         if not last:
             return out
         outside = e.g > 0
+        slow = (state["excess"] > 0) & (e.g > SLOW * state["excess"])
+        out["excess"] = e.g
+        out["growth"] = torch.where(slow, (GROWTH * state["growth"]).clamp_max(MOST_GROWTH), state["growth"])
         if outside.any():
             doubled = torch.minimum(2 * margin, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
             out["margin"] = torch.where(outside, doubled, margin)
