@@ -53,7 +53,7 @@ MUTANTS = {
     "kkt: bounds of 0 have no room": Mutant("subproblems/multipliers.py", "-float(g[i]) <= reach[k]", "-float(g[i]) <= 0 * reach[k]", "unit/subproblems/test_multipliers.py"),
     "kkt: sides of the domain forgotten": Mutant("subproblems/multipliers.py", "np.concatenate([slopes, normals.numpy()])", "np.concatenate([slopes, 0 * normals.numpy()])", "unit/subproblems/test_multipliers.py"),
     "gap: differences of losses called convex": Mutant("fairness/problem.py", "(plan.coefficient >= 0).all()", "(plan.coefficient >= -9).all()", "unit/subproblems/test_multipliers.py"),
-    "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "nnls(jacobian[1:].T, -jacobian[0])", "nnls(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
+    "full_batch: slope of the objective forgotten at first": Mutant("subproblems/multipliers.py", "squares(jacobian[1:].T, -jacobian[0])", "squares(jacobian[1:].T, jacobian[0])", "unit/subproblems/test_multipliers.py"),
     "full_batch: order measured by the start": Mutant("estimators/full_batch.py", "min(now, *seen).area", "before.area", "unit/estimators/test_error_share.py"),
     "full_batch: a model found before is a start": Mutant("estimators/runs.py", "not stay and before.found and", "False and", "unit/estimators/test_error_share.py"),
     "groups: a search that stops far from mixtures": Mutant("postprocessing/deterministic.py", "nodes[cost - heap[0][0] > FAR]", "nodes[0]", "claims/test_thresholds.py"),
