@@ -18,7 +18,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
-from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
@@ -79,6 +79,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             return fit_certified(self, NumberRows, *given)  # type: ignore[no-any-return]
         return self._fit(X, NumberRows.of(self, *given))
 
+    @timed
     @on_few_threads
     def _fit(self, X: Any, rows: NumberRows, x0: Any = None) -> FairRegressor:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
