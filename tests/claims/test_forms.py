@@ -223,6 +223,7 @@ def test_the_recipe_of_the_docs_is_true():
             assert value == pytest.approx(fb.measure("mistake_parity", scores, y, group), abs=1e-6)
         _average_odds_is_what_its_name_says(X, y, group)
         _calibration_gap_is_what_its_name_says(X, y, group)
+        _calm_scores_are_what_their_name_says(names["CalmScores"](), X, y, group)
     finally:
         for name in ("mistake_parity", "average_odds_difference", "calibration_gap"):
             NOTIONS.pop(name, None)
@@ -262,6 +263,18 @@ def test_a_notion_without_a_verdict_says_what_to_write():
         fb.measure(RankingLoss(), X[:, 0], y, group, threshold=0)
     with pytest.raises(OptionError, match=message):
         fb.audit(X[:, 0], y, group, RankingLoss(), threshold=0)
+
+
+def _calm_scores_are_what_their_name_says(bound, X, y, group):
+    make = lambda **kw: FairProblem(MLP(3), X, y, group, [bound], **({"dtype": torch.float64} | kw))  # noqa: E731
+    problem = make()
+    x = problem.start([1])
+    s = problem.model.scores(x, torch.as_tensor(X)).numpy()
+    means = [(1 / (1 + np.exp(-s)) - y)[group == g].mean() for g in ("a", "b")]
+    g = dict(zip(problem.names, problem.evaluate(x).g.tolist(), strict=True))
+    assert g["calm_scores: spread"] == pytest.approx(s.var() - 0.5, abs=1e-12)
+    assert g["calm_scores: squared gap"] == pytest.approx((means[0] - means[1]) ** 2 - 0.5, abs=1e-12)
+    check_gradient(make, kinds=("full",), batch_size=40, points=1)
 
 
 def _average_odds_is_what_its_name_says(X, y, group):

@@ -361,7 +361,7 @@ def test_wrong_use_is_explained(call, error, words):
 
 
 def test_a_module_whose_outputs_were_declared_wrongly_is_refused():
-    with pytest.raises(OptionError, match="outputs=1 was declared"):
+    with pytest.raises(OptionError, match=r"outputs=1 was declared; give one score per row"):
         problem = fb.FairProblem(ModuleModel(linear(3)), FEATURES, BINARY, dtype=torch.float64)
         problem.evaluate(problem.start((0,)))
 

@@ -25,6 +25,7 @@ from fairbound.estimators.conventions import (
     on_few_threads,
     one_objective,
     seed_of,
+    timed,
     warn_of_fit,
     warn_of_names,
 )
@@ -109,8 +110,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 
     algorithm: "auto", a method's name, or one with options, such as fb.ALM(step_size=0.05). "auto" takes all rows at
         once for linear models, else random batches; `fit_report_["notes"]` says what it took and why.
-    budget: "30s", "5000 steps", ... of one run; None for max(1500 steps, 10 epochs). Up to 4 times that is spent while
-        no bound is met.
+    budget: "30s", "5000 steps", ... of one run, of which a fit may make several (docs/training.md#budgets); None for
+        max(1500 steps, 10 epochs), or up to 4 times that while no bound is met.
     batch_size, sampling: rows of a random batch, and how they are drawn.
     validation: share of rows held back to choose the iterate that also meets the bounds there. "auto": none where all
         rows are taken at once; else 20 % where groups are large enough for the bound, else none.
@@ -160,6 +161,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             return fit_certified(self, LabelledRows, *given)
         return self._fit(X, LabelledRows.of(self, *given))
 
+    @timed
     @on_few_threads
     def _fit(self, X: Any, rows: LabelledRows, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""

@@ -16,7 +16,7 @@ from torch import nn
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.parameter_checks import check_options
@@ -48,8 +48,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
     loss: of pairs, "logistic" or "hinge".
     batch_size: queries per step.
     partners: worse documents that each better one is compared with in a step.
-    budget: "30s", "5000 steps", ...; None for max(1500 steps, 10 epochs). Up to 4 times that is spent while no bound
-        is met.
+    budget: as in FairClassifier; an epoch is of the queries.
     validation: share of queries held back to choose the iterate that also meets the bounds there; "auto" for 20 % where
         random batches are taken and there are at least 1,000 queries, else none.
     certify, on_insufficient: as in FairClassifier, for bounds that are means over queries (exposure_parity); the price
@@ -82,6 +81,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             return fit_certified(self, DocumentRows, *given)  # type: ignore[no-any-return]
         return self._fit(X, DocumentRows.of(self, *given))
 
+    @timed
     @on_few_threads
     def _fit(self, X: Any, rows: DocumentRows, x0: Any = None) -> FairRanker:
         """`fit` without a certificate, on documents whose table is X; x0: parameters to begin at."""

@@ -18,11 +18,12 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
-from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.parameter_checks import check_options
+from fairbound.estimators.penalty import penalised
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training import trained_by
@@ -35,12 +36,6 @@ from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
 
 ROUNDING = 1e-9
-
-PENALTY = 100.0
-"""The penalty of a method of all rows at once under bounds that compare groups, ten times the usual one. With that the
-multipliers of two bounds on residual gaps that face each other could be far off still when the run ended, between the
-two. Those of shares above thresholds rose until a nearly constant model, which is far inside every bound, was the
-lowest point: a penalty that is small beside the multipliers cannot hold a model on a bound that bends away from it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -79,6 +74,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             return fit_certified(self, NumberRows, *given)  # type: ignore[no-any-return]
         return self._fit(X, NumberRows.of(self, *given))
 
+    @timed
     @on_few_threads
     def _fit(self, X: Any, rows: NumberRows, x0: Any = None) -> FairRegressor:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
@@ -98,9 +94,6 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
         choice = chosen(self.algorithm, self.model_, features, loss="squared", objective="loss", stated=scaled)
-        differences = all(bound.compares == "differences" for bound in stated)
-        if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
-            choice = choice._replace(method=replace(choice.method, penalty=PENALTY))
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
         share, said = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]))
         notes = [*notes, *([choice.why] if choice.why else []), *said]
@@ -108,6 +101,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         build = builder(self.model_, y, groups, scaled, weights, loss="squared", dtype=torch.float64)
         seed = seed_of(self.random_state)
         made = problems_of(build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once)
+        differences = all(bound.compares == "differences" for bound in stated)
+        if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
+            choice = choice._replace(method=penalised(choice.method, made.problem))
         trained = trained_by(self, made, choice, seed, x0, progress=self.progress)
         self.solution_ = trained.solution
         self.x_ = self.solution_.x

@@ -102,7 +102,8 @@ def trained_by(
     options = TrainingOptions(
         estimator.budget, estimator.batch_size, estimator.sampling, seed, progress=progress, x0=x0, **more
     )
-    return train(made if estimator.validation == "auto" else made._replace(all_rows=None), choice, options)
+    trained = train(made if estimator.validation == "auto" else made._replace(all_rows=None), choice, options)
+    return trained._replace(budget=options.stated or trained.budget)
 
 
 def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:

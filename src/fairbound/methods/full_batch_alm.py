@@ -119,6 +119,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False}}
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
+    partial: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     keeps_room: ClassVar[bool] = True
 
@@ -175,6 +176,11 @@ class FullBatchALM(Method[FullBatchALMState]):
         everything = draws("full", 0, sampling="full")
         sharp = problem.sharpened(self.sharpness[0])
         e, trained = self._both(problem, sharp, x, everything)
+        if trained.subset is not None:
+            raise OptionError(
+                f"{self.name} takes all rows at once, and this problem's batch of all rows speaks of some constraints only. "
+                "Give evaluations of a batch of kind 'full' without a `subset`, or take a method such as alm."
+            )
         g, surrogate = e.g, trained.g
         y = least_squares_multipliers(sharp, x, everything, nearly_active(problem, g))[0]
         return y.clamp_max(self.multiplier_bound), g - surrogate

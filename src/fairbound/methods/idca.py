@@ -81,7 +81,8 @@ class IDCA(Method[IDCAState]):
     inner: the method that solves the models, by default one that takes far fewer passes than subgradient steps.
     inner_steps: its steps on each model.
     most_steps: its steps where the bounds are not met after `inner_steps`.
-    room: >= 0, in the units of g, by which bounds are tighter in the model.
+    room: >= 0, in the units of g, by which bounds are tighter in the model. The run ends near the optimum of these, so
+        take less where 0.002 is much in the units of your g.
     proximal: >= 0, weight of the proximal term; needed (> 0) where the parts are not convex, as of networks.
     residuals: whether the residual is computed, at one call of the Jacobian a step.
     descent: whether iterates are moved back until they meet the bounds and the objective does not rise; a run then ends

@@ -132,7 +132,7 @@ def check_needs(method: Method[Any], problem: Problem) -> None:
     if problem.partial and not getattr(method, "partial", False):
         raise OptionError(
             f"{method.name} needs all constraints at every step, and this problem's batches speak of some of its {problem.m:,} only. "
-            "Take a method that works on some, such as alm, ynw, switching_subgradient or sgd."
+            "Take one that works on some, such as alm, ynw or switching_subgradient, or full_batch_alm, which takes all rows."
         )
     if problem.lifted and not getattr(method, "lifts", False):
         raise OptionError(

@@ -37,7 +37,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from fairbound.base.checks import check_choice, limit, nonnegative, positive, share
@@ -46,6 +45,7 @@ from fairbound.methods.constants import constraint_slope, gradient_lipschitz, sq
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.methods.primal import clipped, decayed
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
+from fairbound.subproblems.nonnegative import nonnegative_least_squares
 
 INSIDE = 0.9
 """Step sizes are this share of the theory's limits, which must not be reached themselves."""
@@ -305,5 +305,5 @@ def _stationary(slopes: Tensor) -> Tensor:
     zero, y = np.zeros(slopes.shape[-2] - 1), []
     for one in rows:
         ridge = SHORT * np.linalg.norm(one[1:], 2) * np.eye(len(zero))
-        y.append(nnls(np.vstack([one[1:].T, ridge]), np.append(-one[0], zero))[0])
+        y.append(nonnegative_least_squares(np.vstack([one[1:].T, ridge]), np.append(-one[0], zero))[0])
     return torch.from_numpy(np.stack(y)).to(slopes).view(*slopes.shape[:-2], -1)

@@ -148,8 +148,12 @@ class ModuleModel:
             out = out.squeeze(-1)
         if out.dim() != (1 if self.outputs == 1 else 2) or (self.outputs > 1 and out.shape[-1] != self.outputs):
             raise OptionError(
-                f"the module gives scores of shape {tuple(out.shape)}, but outputs={self.outputs} was declared; scores "
-                "are (rows,) or (rows, 1) for outputs=1, else (rows, outputs)."
+                f"the module gives scores of shape {tuple(out.shape)}, but outputs={self.outputs} was declared; "
+                + (
+                    "give one score per row, (rows,) or (rows, 1): it tells two classes apart, or is the number to predict."
+                    if self.outputs == 1
+                    else f"give {self.outputs} scores per row, (rows, {self.outputs}), one for each class."
+                )
             )
         return out
 

@@ -83,8 +83,8 @@ class Problem(Protocol):
     convex: a promise that f and every g_i are convex in x. unbiased: whether f, g and their gradients on a random batch
     have those of all rows as their mean.
     partial: whether evaluations, and rows of jvp and jacobian, may speak of some constraints only
-    (`Evaluation.subset`), as is fit where there are very many; runs are then not stacked. `evaluate` speaks of all of
-    them.
+    (`Evaluation.subset`), as is fit where there are very many; runs are then not stacked. `evaluate` and batches of
+    kind "full" speak of all of them.
     strata: the groups of rows of which a balanced batch takes equally many, None where there are none; blocks:
     name -> rows of the blocks over which means are taken, empty where there are none.
     plus, minus: two problems with the same n, m, names and batches whose functions have these as their difference, each

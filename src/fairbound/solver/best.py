@@ -13,6 +13,10 @@ from torch import Tensor
 MAY_BE_INFEASIBLE = (
     "The bound may be infeasible for this model and data: loosen it, train longer, or take another model."
 )
+"""Advice under bounds on groups of rows, where no point met them."""
+
+PLAIN_ADVICE = "Loosen the bound, train longer, or take another step size or method."
+"""Advice on any other problem."""
 
 LATEST = 4
 """Latest iterates that are kept for `land`."""
@@ -225,14 +229,16 @@ class Best:
         """Whether every run has met the bounds in the second half of its steps, and so not by an early chance alone."""
         return bool((self.met >= max(1, step // 2)).all())
 
-    def verdict(self, validated: bool) -> str:
-        """What may be said of the best iterate; validated: whether it was chosen on validation rows too."""
+    def verdict(self, validated: bool, grouped: bool) -> str:
+        """What may be said of the best iterate. validated: whether it was chosen on validation rows too; grouped:
+        whether the bounds are on groups of rows, which the advice then speaks of."""
         where = "the training and the validation rows" if validated else "the training rows"
         missed = ~(self.violation <= 0)
         if not missed.any() and not self.found:
             return (
-                f"the bounds are met on {where}, but by no iterate that training reached: only the starting point meets them. Loosen "
-                "the bound, train longer, or merge small groups."
+                f"the bounds are met on {where}, but by no iterate that training reached: only the starting point meets them. The result is "
+                "that point, or a better one between it and iterates that missed them. "
+                + ("Loosen the bound, train longer, or merge small groups." if grouped else PLAIN_ADVICE)
             )
         if not missed.any():
             return f"every bound is met on {where}."
@@ -242,7 +248,7 @@ class Best:
         start = ", that of the start, as training came no nearer" if one and self.step == 0 else ""
         return (
             f"no iterate met every bound on {where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
-            f"metric{start}. {MAY_BE_INFEASIBLE}"
+            f"{'metric' if grouped else 'constraints'}{start}. {MAY_BE_INFEASIBLE if grouped else PLAIN_ADVICE}"
         )
 
 

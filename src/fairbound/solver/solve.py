@@ -21,9 +21,16 @@ from fairbound.solver.run import FIRST_RECORD, Run, Settings, Spacing, Stopped
 class Solution:
     """What a run returns.
 
-    x: (..., n) the best verified iterate; last: (..., n) the final one, or the average where one
-    was asked for or the method returns one; feasible: (...,) whether x meets every true
-    bound on the rows it was chosen on; violation: (...,) its largest excess over a bound, in the metric's units.
+    x: (..., n) the best point that was measured: of those that meet every true bound the one of lowest objective, else
+    the one that misses them least. It is an iterate, or lies between or near iterates where a search after the last
+    step found a better one there.
+    last: (..., n) the final iterate, or the average where one was asked for or the method returns one.
+    feasible: (...,) whether x meets every true bound on the rows it was chosen on; violation: (...,) its largest excess
+    over a bound, in the metric's units.
+    best_step: (...,) the step of x, the last one for a point of the search. 0 for the start, and for a point between it
+    and an iterate that missed the bounds, where only the start met them and the point has gained less than half of what
+    that iterate has.
+    message: the verdict in words, with advice.
     records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget", "interrupted", or
     "halted" by the method itself, whose state says that it is `halted`.
     """
@@ -151,9 +158,22 @@ def _solution(run: Run, stopped: Stopped, seconds: float) -> Solution:
 def _message(run: Run) -> str:
     if run.problem.m == 0:
         return "no bound was stated."
-    verdict, outer = run.best.verdict(run.settings.validation is not None), run.state.outer
+    verdict, outer = run.best.verdict(run.settings.validation is not None, bool(run.problem.strata)), run.state.outer
     if outer is not None and not bool((outer > 0).all()):
         return f"the method has no outer iterate yet, so it vouches for no point. Run it longer. Measured: {verdict}"
     unseen = run.counts.unseen
     absent = f" Batches lacked a group {unseen:,} times; those constraints were left as they were." if unseen else ""
-    return verdict + absent
+    return verdict + ("" if run.best.found else _divergence(run.recorder.rows)) + absent
+
+
+def _divergence(rows: list[dict[str, Any]]) -> str:
+    """A sentence, where the last record of one run has both a higher objective than the first and a larger violation."""
+    if not all("train" in row and isinstance(row["train"].get("f"), float) for row in rows[:1] + rows[-1:]):
+        return ""
+    (f, before), (last, after) = ((row["train"]["f"], max(0.0, *row["train"]["g"])) for row in (rows[0], rows[-1]))
+    if not (last > f and after > before):
+        return ""
+    return (
+        f" The steps led away: from the first record to the last the objective rose from {f:.4g} to {last:.4g} and the "
+        f"largest violation from {before:.4g} to {after:.4g}. Take a smaller step size."
+    )

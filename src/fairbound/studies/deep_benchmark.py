@@ -202,8 +202,7 @@ def numbers(run: Run, compare: None) -> dict[str, float | None]:
     out = _of(run.models[run.output], bound)
     for output, words in RULES.items():
         out |= {f"{column} ({words})": value for column, value in _of(run.models[output], bound).items()}
-    end = 2 / 3 * run.result["seconds"]
-    late = [r["train |gap|"] <= bound for r in run.records if r["seconds"] >= end]
+    late = [r["train |gap|"] <= bound for r in run.records if r["step"] >= 2 / 3 * run.result["steps"]]
     out["late evaluations within the bound"] = float(np.mean(late)) if late else None
     within = np.array([r[WITHIN] > 0 for r in run.records])
     for axis in AXES:

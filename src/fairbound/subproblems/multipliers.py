@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Problem
+from fairbound.subproblems.nonnegative import nonnegative_least_squares
 
 MOST_ACTIVE = 64
 """Most constraints whose gradients are asked for, the largest first."""
@@ -58,8 +58,7 @@ def _fitted(jacobian: np.ndarray) -> tuple[np.ndarray, float]:
     that length."""
     if len(jacobian) == 1:
         return np.zeros(0), float(np.linalg.norm(jacobian[0]))
-    y, residual = nnls(jacobian[1:].T, -jacobian[0])
-    return y, float(residual)
+    return nonnegative_least_squares(jacobian[1:].T, -jacobian[0])
 
 
 def nearly_active(problem: Problem, g: Tensor) -> list[int]:

@@ -63,6 +63,18 @@ def test_the_bound_holds_on_the_training_queries_by_its_true_metric(text, model)
     assert set(fair.trajectory_["constraints"]) == {text}
 
 
+def test_a_bound_on_every_query_is_trained_on_all_queries_at_once():
+    rng = np.random.default_rng(0)
+    qid, group = np.repeat(np.arange(40), 30), rng.choice(["small", "large"], 1200)
+    worth = rng.normal(size=len(qid))
+    X = np.column_stack([worth - 0.8 * (group == "small"), worth + 2 * rng.normal(size=len(qid))])
+    relevance = np.clip(np.round(worth + 1), 0, 3)
+    ranker = FairRanker("query_pairwise_parity <= 0.15", random_state=0, budget="40 steps")
+    report = ranker.fit(X, relevance, qid=qid, sensitive_features=group).fit_report_
+    assert report["algorithm"] == "full_batch_alm" and "all queries at once" in report["notes"][0]
+    assert report["feasible"] and report["best_step"] > 0 and report["train_pair_error"] < 0.15
+
+
 def test_a_random_batch_method_and_rows_held_back():
     rows = some_rows(1)
     ranker = FairRanker("pairwise_parity[inter] <= 0.1", algorithm="alm", validation=0.25, budget="300 steps").fit(

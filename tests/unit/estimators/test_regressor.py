@@ -94,6 +94,25 @@ def test_a_gap_that_costs_much_is_closed_at_the_exact_price(bound):
     assert fair.fit_report_["train_loss"] <= 1.01 * ((A @ exact - y) ** 2).mean()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
+@pytest.mark.parametrize(("alike", "share"), [(0.03, 0.05), (0.03, 0.8), (0.3, 0.9), (1.0, 0.5)])
+def test_linear_bounds_of_groups_however_alike_are_met_at_the_exact_price(alike, share):
+    """The flatter the bounds, the larger the multipliers, up to many times what the usual penalty can raise them to."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 1500)
+    X = rng.normal(size=(1500, 3)) + alike * (sex == "M")[:, None]
+    X[:, 1] = X[:, 0] ** 2 + 0.1 * X[:, 1]
+    y = X @ [3.0, 1.0, 2.0] + 3 * (sex == "M") + 5 * rng.normal(size=1500)
+    A, d = np.column_stack([X, np.ones(1500)]), np.where(sex == "F", 1 / (sex == "F").sum(), -1 / (sex == "M").sum())
+    free, along = np.linalg.lstsq(A, y, rcond=None)[0], np.linalg.solve(A.T @ A, A.T @ d)
+    gap = d @ (A @ free - y)
+    bound = share * abs(gap)
+    fair = fb.FairRegressor(f"residual_gap <= {bound}", options=fb.TableOptions(knots=0)).fit(X, y, sex)
+    exact = free - along * (gap - np.sign(gap) * bound) / (d @ A @ along)
+    assert fair.fit_report_["feasible"]
+    assert fair.fit_report_["train_loss"] == pytest.approx(((A @ exact - y) ** 2).mean(), rel=1e-3)
+
+
 def searched(X, y, value, bound, start, points=4000):
     """The lowest root mean squared error of a random walk over linear models from `start`, which meets the bound."""
     rng, A = np.random.default_rng(1), np.column_stack([np.ones(len(X)), X])

@@ -119,6 +119,22 @@ def test_a_method_that_needs_all_constraints_is_refused():
         fb.solve(Targets(12, some=3), SSLALM(), budget="1 steps")
 
 
+def test_all_rows_at_once_speak_of_all_constraints():
+    class WholeAtOnce(Targets):
+        def sample(self, seeds, name, k, size, kind):
+            return Few(torch.arange(self.m), self.m) if kind == "full" else super().sample(seeds, name, k, size, kind)
+
+        def values(self, x, batch, true=False):
+            e = super().values(x, batch, true)
+            return e._replace(subset=None) if len(batch.index) == self.m else e
+
+    problem = WholeAtOnce(12, some=3)
+    found = fb.solve(problem, "full_batch_alm", budget="60 steps")
+    assert float((found.x - problem.b.clamp_min(0)).abs().max()) < 1e-3
+    with pytest.raises(OptionError, match="batch of all rows speaks of some constraints only"):
+        fb.solve(Targets(12, some=3), "full_batch_alm", budget="1 steps")
+
+
 def test_bounds_exchanged_shift_the_constraints_that_were_seen():
     from fairbound.problems.wrappers import Rebounded
 

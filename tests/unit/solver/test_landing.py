@@ -113,7 +113,7 @@ def test_a_start_that_alone_meets_the_bounds_is_bettered_and_still_said_to_be_th
     best = offered(torch.zeros(2), torch.tensor([0.9, 0.5]))
     best.better_start(measure, nearer=lambda x: x + torch.tensor([0.2, 0.0]))
     assert torch.equal(best.x, torch.tensor([0.2, 0.0])) and float(best.f) == pytest.approx(-0.2)
-    assert int(best.step) == 0 and not best.found and "only the starting point meets them" in best.verdict(False)
+    assert int(best.step) == 0 and not best.found and "only the starting point meets them" in best.verdict(False, True)
 
 
 def test_a_start_is_left_where_an_iterate_met_the_bounds_or_none_missed_them():

@@ -1,0 +1,40 @@
+"""What `solve` says of a problem of one's own where training met the bounds nowhere but at its start."""
+
+from __future__ import annotations
+
+import torch
+
+import fairbound as fb
+from fairbound.methods import ALM, SGD
+from fairbound.problems.domain import Ball
+from fairbound.testing.known import KnownProblem
+from twelve_rows import convex_fair, tiny
+
+
+def hill():
+    """min (x - 3)^2 subject to x <= 0.5 in a ball; the start meets the bound."""
+    functions = lambda x: [(x[..., 0] - 3).square(), x[..., 0] - 0.5]  # noqa: E731
+    slopes = lambda x: [2 * (x - 3), torch.ones_like(x)]  # noqa: E731
+    return KnownProblem("hill", functions, slopes, [0.0], convex_fair().optimum, 1, domain=Ball(radius=50.0))
+
+
+def test_the_result_between_the_start_and_an_iterate_is_said_to_be_one():
+    problem = hill()
+    found = fb.solve(problem, SGD(step_size=0.1), budget="100 steps")
+    start = problem.start([0])
+    assert not found.found and int(found.best_step) == 0 and bool(found.feasible)
+    assert float(start) < float(found.x) <= 0.5 < float(found.last)
+    assert "The result is that point, or a better one between it and iterates that missed them." in found.message
+    assert "step size or method" in found.message and "groups" not in found.message and "led away" not in found.message
+
+
+def test_steps_that_lead_away_from_objective_and_bounds_are_named():
+    found = fb.solve(hill(), ALM(step_size=30.0, margin=0.0), budget="1 steps")
+    assert float(found.last) > 6.5, "beyond 6 the objective exceeds that of the start"
+    assert "objective rose from 9" in found.message and "largest violation from 0 to" in found.message
+    assert "smaller step size" in found.message
+
+
+def test_bounds_on_groups_have_advice_on_groups():
+    found = fb.solve(tiny(), SGD(step_size=50.0), budget="1 steps")
+    assert "merge small groups" in found.message and "another step size or method" not in found.message
