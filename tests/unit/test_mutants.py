@@ -47,7 +47,7 @@ MUTANTS = {
     "alm: margin gives bounds away": Mutant("methods/alm.py", "measured.g + self.margin * measured.of(", "measured.g - self.margin * measured.of(", "claims/test_alm.py"),
     "full_batch: offsets the wrong way": Mutant("methods/full_batch_alm.py", "(e.g - trained.g - offset)", "(trained.g - e.g - offset)", "claims/test_full_batch.py"),
     "full_batch: a penalty grows inside the bound": Mutant("methods/full_batch_alm.py", '(state["excess"] > 0) & ', "", "claims/test_full_batch.py"),
-    "full_batch: a penalty grows though enough is halved": Mutant("methods/full_batch_alm.py", "e.g > SLOW *", "e.g < SLOW *", "claims/test_full_batch.py"),
+    "full_batch: a penalty grows though the excess falls": Mutant("methods/full_batch_alm.py", "e.g > SLOW *", "e.g < SLOW *", "claims/test_full_batch.py"),
     "full_batch: a penalty grows for ever": Mutant("methods/full_batch_alm.py", ".clamp_max(MOST_GROWTH)", "", "claims/test_full_batch.py"),
     "full_batch: offsets go all the way": Mutant("methods/full_batch_alm.py", "(self.relaxation if last else 1.0)", "1.0", "claims/test_full_batch.py"),
     "full_batch: multipliers descend": Mutant("methods/full_batch_alm.py", "(y + rho * (g + margin)).clamp(", "(y - rho * (g + margin)).clamp(", "claims/test_full_batch.py"),

@@ -3,7 +3,7 @@
     round k, with surrogates g^s of sharpness s = s_k and offsets c = g(x) - g^s(x):
         x <- argmin f(x) + sum_i [y_i + rho_i (g^s_i(x) + c_i + a_i)]_+^2 / (2 rho_i)    by L-BFGS, from the x before
         y <- [y + rho (g(x) + a)]_+,   c <- g(x) - g^s(x),   a_i <- 2 a_i where g_i(x) > 0
-        rho_i <- 4 rho_i where g_i(x) > 0 is more than half of what it was a round before
+        rho_i <- 4 rho_i where g_i(x) > 0 is more than three quarters of what it was a round before
 
 g is the stated metric, of decisions. Where x no longer moves, g^s + c = g: the bound is met by the metric itself, with
 equality where it costs something, while only g^s is differentiated. A smooth surrogate may bend another way than the
@@ -47,7 +47,7 @@ from fairbound.subproblems.multipliers import least_squares_multipliers, nearly_
 RIDGE = 1e-4
 """Share of the mean diagonal that is added to the curvature, so that constant columns have an inverse."""
 
-SLOW, GROWTH, MOST_GROWTH = 0.5, 4.0, 16.0
+SLOW, GROWTH, MOST_GROWTH = 0.75, 4.0, 16.0
 """The penalty of a bound is multiplied by GROWTH, to MOST_GROWTH times the first, where a round leaves more than SLOW of
 what exceeded the bound."""
 
