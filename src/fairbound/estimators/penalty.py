@@ -54,7 +54,9 @@ def penalised(method: FullBatchALM, problem: FairProblem) -> FullBatchALM:
 
 def _constant_slopes(problem: FairProblem) -> torch.Tensor | None:
     """The slopes (k, n) of some bounds of a linear model, None where they change with the model."""
-    everything, which = problem.sample((0,), "full", 0, 1, "full"), range(1, 1 + min(problem.m, MOST_LOOKED_AT))
-    start = problem.start((0,))
-    here, there = (problem.jacobian(x, everything, which)[1].double().cpu() for x in (start, start + 1))
-    return here if torch.allclose(here, there) else None
+    everything, start = problem.sample((0,), "full", 0, 1, "full"), problem.start((0,))
+    weights = torch.linspace(1.0, 2.0, problem.m).to(start)  # no two alike: slopes that change do not cancel
+    here, there = (problem.gradient(x, everything, (0.0, weights))[1] for x in (start, start + 1))
+    if not torch.allclose(here, there):
+        return None
+    return problem.jacobian(start, everything, range(1, 1 + min(problem.m, MOST_LOOKED_AT)))[1].double().cpu()
