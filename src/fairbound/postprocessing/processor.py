@@ -160,7 +160,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             scores, codes, groups, stated, classes=classes, weight=weight, options=options
         )
         self.fit_report_ |= {"folds": self.folds_, "judged_on": JUDGED.format(BY_OTHERS if self.folds_ else "")}
-        if self.estimator is not None and not self.folds_ and nearly_all_right(scores, codes, weight):
+        untried = self.estimator is not None and (not fits or self.folds == 0)  # on rows that it had not seen
+        if untried and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
             warnings.warn(KNOWN, DataWarning, stacklevel=2)
         if self.fit_report_["shortfall"]:

@@ -81,6 +81,8 @@ def test_a_fitted_model_that_knows_the_rows_by_heart_is_spoken_of():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fb.PostProcessor(fitted, BOUND).fit(new, labels, of)
         fb.PostProcessor(FOREST, BOUND).fit(X, y, sex)
+        plain = (X[:, 0] > 0).astype(int)  # which is easily told of new rows too
+        assert fb.PostProcessor(LogisticRegression(C=100), BOUND).fit(X, plain, sex).folds_ == 0
 
 
 def test_nearly_all_right_is_more_than_a_rare_label():
