@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
 from fairbound.data import Prepared
-from fairbound.estimators.plug_in import knows_by_heart
+from fairbound.postprocessing.folds import knows_by_heart
 
 NOTIONS = ("demographic_parity", "equalized_odds")
 FREE = "without bounds"

@@ -46,7 +46,7 @@ def chosen(which: str, count: int) -> list[str]:
 
 
 def fit(name: str, split: int, notion: str, method: str, value: float, seed: int) -> dict[str, Any]:
-    data = defaults.split(name, split)[False]
+    data = defaults.split(name, split)["straight"]
     row: dict[str, Any] = {"data": name, "split": split, "notion": notion, "method": method, "value": value}
     start = time.process_time()
     with warnings.catch_warnings():

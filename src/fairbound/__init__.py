@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairbound.base.errors import DataWarning, FairboundError
     from fairbound.estimators.classifier import FairClassifier
     from fairbound.estimators.feasibility import feasibility
+    from fairbound.estimators.loading import load
     from fairbound.estimators.ranker import FairRanker
     from fairbound.estimators.reduction import Reduction
     from fairbound.estimators.regressor import FairRegressor
@@ -107,6 +108,7 @@ _WHERE = {
     "feasibility": "fairbound.estimators.feasibility",
     "formulate": "fairbound.fairness.formulate",
     "kkt": "fairbound.subproblems.multipliers",
+    "load": "fairbound.estimators.loading",
     "measure": "fairbound.fairness.measuring",
     "scorer": "fairbound.fairness.scorer",
     "solve": "fairbound.solver.solve",
@@ -174,6 +176,7 @@ __all__ = [
     "feasibility",
     "formulate",
     "kkt",
+    "load",
     "measure",
     "metrics",
     "optim",

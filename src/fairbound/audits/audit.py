@@ -64,6 +64,8 @@ def audit(
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Judge scores or decisions on held-out rows under stated bounds: a verdict with confidence bounds, as plain data.
+    What is judged comes first, the true labels second; scikit-learn's metrics take them the other way round, and two
+    columns of hard labels in the wrong order cannot be told.
 
         found = fb.audit(scores, y, sex, "demographic_parity <= 0.05", threshold=0)
         print(fb.report.table(found))

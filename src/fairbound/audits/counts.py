@@ -166,7 +166,7 @@ class AuditCounts:
         facts: dict[str, Any] = {
             "data": facts_of_data(groups, data or {}, self.counts),
             "metrics": self._metrics(target, decision),
-            "groups": group_rows(rows, self.outcomes),
+            "groups": group_rows(rows, bounds, self.outcomes),
             "constraints": [bound.judge(rows, alpha) for bound in bounds],
             "comparison": [],
             "distributions": list(map(distribution, self.attributes, self.labels, self.bins)),

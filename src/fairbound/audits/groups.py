@@ -45,7 +45,7 @@ def group_facts(
     profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows, outcomes),
-        "groups": group_rows(rows, outcomes),
+        "groups": group_rows(rows, bounds, outcomes),
         "constraints": [b.judge(rows, alpha) for b in bounds],
         "comparison": comparison,
         "distributions": [
@@ -128,11 +128,14 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
     return np.divide(loss, count, out=np.full(k, np.nan), where=count > 0)
 
 
-def group_rows(rows: Scored, outcomes: bool = True) -> list[dict[str, Any]]:
-    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known.
-    outcomes: as of `group_facts`."""
+def group_rows(rows: Scored, bounds: Sequence[Any], outcomes: bool = True) -> list[dict[str, Any]]:
+    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known,
+    and of their combinations where a bound compares these. outcomes: as of `group_facts`."""
     out, listed = [], _RATES if outcomes else {"selection_rate": "rows"}
-    for attribute, labels, code in rows.groups.by_attribute:
+    compared = list(rows.groups.by_attribute)
+    if len(compared) > 1 and any(getattr(b, "attributes", "each") in ("crossed", "both") for b in bounds):
+        compared += rows.groups.crossed().by_attribute
+    for attribute, labels, code in compared:
         if not (code >= 0).any():
             continue
         k = len(labels)

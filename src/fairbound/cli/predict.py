@@ -24,15 +24,13 @@ from fairbound.cli.rows import is_file
 from fairbound.cli.saved_model import trained_columns
 from fairbound.estimators.classifier import FairClassifier, probabilities
 from fairbound.estimators.folder import load_folder, model_folder
+from fairbound.estimators.loading import load
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
-from fairbound.estimators.saved import kind_of
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.encode_report import merged_reports
 from fairbound.tables.files import is_parquet, whole_numbers
-
-MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
 
 NOT_WRITTEN = (
     ".tsv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".feather", ".arrow", ".orc", ".avro", ".zip", ".bz2", ".xz", ".zst",
@@ -52,7 +50,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     folder = load_folder(options.model)
     check_not_read(options.out, options.data, model_folder(options.model))
     _check_format(options.out)
-    model = MODELS[kind_of(folder)].load(folder)
+    model = load(folder)
     try:
         columns = file_columns(options)
     except NoRowsError as quiet:

@@ -132,11 +132,18 @@ def warn_of_names(names: Sequence[str] | None, X: Any, estimator: str) -> None:
     given = column_names(X) is not None
     if given and names is None:
         said = f"X has feature names, but {estimator} was fitted without feature names"
-    elif not given and names is not None:
+    elif not given and names is not None and _is_table(X):
         said = f"X does not have valid feature names, but {estimator} was fitted with feature names"
     else:
         return
     warnings.warn(said, UserWarning, stacklevel=users_line())
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X has rows and columns; others are refused, and their lack of names is not the reason."""
+    if hasattr(X, "shape"):
+        return len(X.shape) == 2
+    return not isinstance(X, Mapping) and not (isinstance(X, Sequence) and len(X) and isinstance(X[0], Mapping))
 
 
 def missing_group_words(missing: Mapping[str, int]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from fairbound.estimators.trained import (
     Trained,
     TrainedRanker,
     accuracy_of,
+    bounds_cost_nothing,
     hardly_better_than_constant,
     largest_share,
     no_better_than_constant,
@@ -44,6 +45,7 @@ UNDER_FEW_ROWS = (
     "values missing, or loosen the bound; where a model without the bound is no better, the features tell too little of the label."
 )
 """The same where the value of a group moves in steps above the bound."""
+UNDER_EQUALITY = "A bound of 0 leaves it hardly another choice, whatever the method or the budget: state the difference that you can accept."
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 
 
@@ -82,7 +84,8 @@ def fit_report(
     cautions += [telling] if telling else []
     aim = accuracy if _aims_at_accuracy(problem) else None
     common = _share_as_accurate(problem, aim)
-    nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), below)
+    help_ = _what_may_help(problem, below, near)
+    nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), help_)
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
@@ -109,22 +112,25 @@ def fit_report(
     }
 
 
-def _what_may_help(problem: FairProblem, below: Sequence[BelowAStep]) -> str:
-    """What to do about a model that has learnt nothing. below: the bounds that groups of few rows can hardly meet."""
-    if not problem.plan.notions:
+def _what_may_help(problem: FairProblem, below: Sequence[BelowAStep], near: Mapping[str, Any]) -> str:
+    """What to do about a model that has learnt nothing. below: the bounds that groups of few rows can hardly meet.
+    near: the optimality of its end."""
+    if not problem.plan.notions or bounds_cost_nothing(near):
         return WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]
     first = next((found for found in below if found.bound.about == "group"), None)
     if first is None:
         return UNDER_BOUNDS
+    if first.bound.bound == 0:
+        return UNDER_EQUALITY
     return UNDER_FEW_ROWS.format("" if first.without is None else f"leave them out ({first.without}), ")
 
 
 def _nothing_learnt(
-    trained: Trained, common: float | None, alike: float | None, below: Sequence[BelowAStep]
+    trained: Trained, common: float | None, alike: float | None, may_help: str
 ) -> tuple[str | None, str | None]:
     """What is said of a model that has learnt nothing, and of this the part that says what may help; None of others.
     common: the share of the commonest label where the model is no more accurate than it. alike: as of `_share_alike`.
-    below: as of `_what_may_help`."""
+    may_help: as of `_what_may_help`."""
     bounded, solution = trained.problem.plan.notions, trained.solution
     if bounded and bool(solution.feasible) and int(solution.best_step) == 0:
         said = "The start of training is the only model found that meets every bound, and it has learnt nothing."
@@ -137,7 +143,6 @@ def _nothing_learnt(
         )
     else:
         return None, None
-    may_help = _what_may_help(trained.problem, below)
     said += f" {may_help}"
     if common is not None and common >= MOST:
         said += (

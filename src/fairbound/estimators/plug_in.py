@@ -17,29 +17,23 @@ themselves are moved, one atom at a time (`fairbound.estimators.mean_of_fits.Sea
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import NEGLIGIBLE, Lottery, Pairs
 from fairbound.estimators.mean_of_fits import Mean, Search, SeveralModels
 from fairbound.estimators.reduction_fits import Rules
+from fairbound.postprocessing.folds import parts_of
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import Sweep
 
 STARTS = 4
 """Gains, beside those of the best lottery, near to which better ones are looked for."""
-BY_HEART = 0.05
-ERRORS = 3
-"""A classifier knows its rows by heart that is right on more of them than of held-out rows,
-by this share and so many standard errors."""
-FEWEST = 100
 
 
 @dataclass(frozen=True)
@@ -81,29 +75,6 @@ def probabilities(model: Any, X: Any) -> np.ndarray:
     return found
 
 
-def knows_by_heart(estimator: Any, X: Any, labels: np.ndarray, weight: np.ndarray) -> bool:
-    """Whether a fit to four fifths of the rows is far more often right on these than on the others. labels: (n,) 0 or
-    1; weight: (n,).
-
-    False for fewer than FEWEST rows of positive weight, or than 5 of a label, where that cannot be told."""
-    some = np.flatnonzero(weight)
-    if len(some) < FEWEST or np.bincount(labels[some], minlength=2).min() < 5:
-        return False
-    seen, held = (some[part] for part in next(_folds(5).split(some, labels[some])))
-    even = (weight[some] == weight[some[0]]).all()
-    model = fitted_to(estimator, _safe_indexing(X, seen), labels[seen], None if even else weight[seen])
-    right = [
-        np.average(model.predict(_safe_indexing(X, part)) == labels[part], weights=weight[part])
-        for part in (seen, held)
-    ]
-    error = (right[1] * (1 - right[1]) / len(held)) ** 0.5
-    return bool(right[0] - right[1] > max(BY_HEART, ERRORS * error))
-
-
-def _folds(count: int) -> StratifiedKFold:
-    return StratifiedKFold(count, shuffle=True, random_state=0)
-
-
 class PlugIn(Rules):
     """The multipliers tried so far, with the best threshold of each; of them the best by rows unseen in a fit."""
 
@@ -111,11 +82,8 @@ class PlugIn(Rules):
         self.estimator, self.X, self.weight, self.sweep, self.fits = estimator, X, weight, sweep, 0
         self.rows = len(sweep.atom)
         self._chance = np.zeros((self.rows, len(sweep.program.curves) * 2))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # it is missing in a fold then
-            parts = list(_folds(folds).split(sweep.atom, sweep.atom))
         self._models = []
-        for seen, judged in parts:
+        for seen, judged in parts_of(sweep.atom, folds):
             self._models.append(self._fitted(seen if weight is None else seen[weight[seen] > 0]))
             self._chance[judged] = self._models[-1].atoms(_safe_indexing(X, judged))
         self._pairs, self._tried = Pairs(sweep), list[np.ndarray]()

@@ -23,14 +23,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.names import shortlist
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.lottery import Lottery
-from fairbound.estimators.plug_in import PlugIn, knows_by_heart
+from fairbound.estimators.plug_in import PlugIn
 from fairbound.estimators.reduction_fits import Tried
 from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import checked_labels
@@ -38,9 +38,10 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.folds import FOLDS, check_folds, knows_by_heart
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
-from fairbound.postprocessing.weights import refuses_weights, weighted_part
+from fairbound.postprocessing.weights import refuses_weights, takes_weights, weighted_part
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -50,7 +51,6 @@ from fairbound.tables.naming import named_features
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 QUICK = 6
 """How often as many rounds where a round needs no fit."""
-FOLDS = 5
 LARGEST = 100.0
 """Most that the multipliers of all bounds may sum to."""
 
@@ -161,7 +161,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"Reduction needs a classifier to fit, as in LogisticRegression(), got {self.estimator!r}."
             )
         last, _ = weighted_part(self.estimator)
-        if self.folds in (0, "auto") and not has_fit_parameter(last, "sample_weight"):
+        if self.folds in (0, "auto") and not takes_weights(last):
             raise OptionError(
                 f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
                 "classifier, or fb.PostProcessor."
@@ -175,8 +175,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
         if not 0 < self.step < np.inf:
             raise OptionError(f"step must be positive, got {self.step!r}.")
-        if self.folds != "auto" and (not isinstance(self.folds, int) or self.folds < 0 or self.folds == 1):
-            raise OptionError(f'folds must be "auto", 0 or a whole number of at least 2, got {self.folds!r}.')
+        check_folds(self.folds)
         if self.folds not in (0, "auto") and not self._gives_probabilities:
             raise OptionError(
                 f"{type(last).__name__} has no predict_proba, which folds={self.folds} needs; take folds=0."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -103,6 +104,15 @@ def hardly_better_than_constant(accuracy: float, share: float) -> bool:
     """Whether a model decides hardly more rows rightly than one that gives all of them the most frequent label,
     which has this share."""
     return accuracy < share + HARDLY * (1 - share)
+
+
+IN_REST = 0.01
+"""A slope of the objective up to which nothing but the bounds would hold a model where it is."""
+
+
+def bounds_cost_nothing(near: Mapping[str, Any]) -> bool:
+    """Whether training came to rest where no bound holds it back. near: what is known of the optimality of its end."""
+    return bool(near) and not near["multipliers"] and near["violation"] <= 0 and near["stationarity"] <= IN_REST
 
 
 def accuracy_of(measured: Measured) -> float | None:

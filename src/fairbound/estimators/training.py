@@ -34,6 +34,7 @@ from fairbound.estimators.trained import (
     MOST,
     Trained,
     better,
+    bounds_cost_nothing,
     constant_on,
     hardly_better_than_constant,
     largest_share,
@@ -122,7 +123,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     )  # fmt: skip
     if choice.at_once:
         trained = _at_once(made, choice, options, decay)
-        if choice.automatic and refined != "no":
+        if choice.automatic and refined != "no" and (stated is not None or not _beyond_few_rows(problem)):
             trained = moved_inside(trained, budget=AT_ONCE, seed=options.seed, progress=options.progress)
         if not choice.automatic or _settled(problem, trained, refined):
             return trained
@@ -232,8 +233,10 @@ def _network(
 
 def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
     """Whether random batches need not be tried after all rows at once;
-    those of few rows of an interval say little of its distribution."""
+    those of few rows of an interval say little of its distribution, and a bound of 0 may leave nothing to try."""
     if trained.solution.stopped == "interrupted" or any(b.free_thresholds for b in problem.plan.notions):
+        return True
+    if _beyond_few_rows(problem):
         return True
     return trained.solution.found and not len(problem.plan.ratios) and not _constant_under_bounds(trained, refined)
 
@@ -243,17 +246,22 @@ def _constant_under_bounds(trained: Trained, refined: Refined) -> bool:
     beat."""
     problem = trained.problem
     accuracy = trained.accuracy() if problem.m and refined != "no" else None
-    if accuracy is None:
+    if accuracy is None or bounds_cost_nothing(trained.optimality):
         return False
     return largest_share(problem) < MOST and constant_on(problem, accuracy)
 
 
 def _beyond_few_rows(problem: FairProblem) -> list[str]:
-    """A note where a group has too few rows for scores of its own to meet a bound on distributions; else none."""
-    if not any(found.bound.free_thresholds for found in bounds_below_a_step(problem.plan, problem.counts_of_cells())):
+    """A note where a group has too few rows for scores of its own to meet a bound on distributions, or rates are to be
+    equal that are so for hardly more than one answer to all rows; else none."""
+    bounds = [found.bound for found in bounds_below_a_step(problem.plan, problem.counts_of_cells())]
+    if any(bound.free_thresholds for bound in bounds):
+        why = "as a group has too few rows for its scores to meet the bound"
+    elif any(bound.bound == 0 for bound in bounds):
+        why = "as rates of groups that are equal to the last row leave hardly a choice"
+    else:
         return []
-    why = "as a group has too few rows for its scores to meet the bound; a stated budget is used in full."
-    return [f"Only {FEW.text} were tried, {why}"]
+    return [f"Only {FEW.text} were tried, {why}; a stated budget is used in full."]
 
 
 def _with_last_layer(trained: Trained, options: TrainingOptions) -> Trained:

@@ -14,6 +14,8 @@ from fairbound.fairness.plan import Plan
 
 MOST_FEWEST = 10_000
 """The largest number of rows that `without_few_rows` tries."""
+FEW_STEPS = 20
+"""Two groups whose rates can be equal at fewer steps than this can hardly be treated alike to the last row."""
 
 
 def cells_behind(plan: Plan, rows: np.ndarray) -> np.ndarray:
@@ -40,6 +42,8 @@ def bounds_below_a_step(plan: Plan, rows: np.ndarray) -> list[BelowAStep]:
     out = []
     for number, bound in enumerate(plan.notions):
         if bound.bound == 0:
+            said = _said_of_equality(plan, number, rows)
+            out += [BelowAStep(bound, said, None)] if said else []
             continue
         used = cells_behind(plan, plan.rows_of(number))
         step = {c: bound.step_of(max(int(rows[c]), 1)) for c in used.tolist()}
@@ -68,6 +72,32 @@ def bounds_below_a_step(plan: Plan, rows: np.ndarray) -> list[BelowAStep]:
         )
         out.append(BelowAStep(bound, said, without))
     return out
+
+
+def _said_of_equality(plan: Plan, number: int, rows: np.ndarray) -> str | None:
+    """What is said of a bound of 0 on rates of groups that are the same in few points only: shares of n and of m rows
+    are, at multiples of 1 / gcd(n, m). None of others."""
+    bound = plan.notions[number]
+    if bound.about != "group" or bound.free_thresholds or abs(bound.step_of(7) * 7 - 1) > 1e-9:
+        return None
+    at = plan.rows_of(number)
+    index, used = plan.index[at[at < len(plan.index)]], plan.coefficient[at[at < len(plan.index)]] != 0
+    two = (used.sum(1) == 2) & ((index < plan.n_cells) | ~used).all(1)
+    pairs = np.unique(np.sort(index[two][used[two]].reshape(-1, 2), axis=1), axis=0)
+    pairs = pairs[(rows[pairs] > 0).all(1)]
+    if not len(pairs):
+        return None
+    common = np.gcd.reduce(rows[pairs].astype(np.int64), axis=1)
+    if common.min() >= FEW_STEPS:
+        return None
+    some = pairs[common.argmin()]
+    named = " and ".join(f"{plan.cell_names[c]!r} ({rows[c]:,})" for c in some)
+    where = "0 and 1 alone" if common.min() == 1 else f"multiples of 1/{common.min()} alone"
+    step = max(bound.step_of(int(rows[c])) for c in some)
+    return (
+        f"{bound.text}: the rates of {named} training rows can be equal at {where}, so that hardly more than one answer for all rows "
+        f"meets the bound. State the difference that you can accept, of at least {step:.2g}, a step of the smaller group."
+    )
 
 
 def dropped_words_of_groups(names: Sequence[str], rows: Mapping[str, int]) -> list[str]:

@@ -15,7 +15,7 @@ from fairbound.fairness.predictions import read_decisions, read_numbers, read_pr
 from fairbound.fairness.scored import Scored
 from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import as_decisions, class_tuple, labels_of, read_targets
+from fairbound.rows.labels import as_decisions, class_tuple, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights, warn_of_order
 from fairbound.rows.scores import as_logits, refuse_decisions
 
@@ -33,7 +33,7 @@ def measure(
     qid: Any = None,
 ) -> float:
     """The value of a bound on these rows, exactly and in its units: of "equalized_odds" the largest difference of
-        rates.
+        rates. What is judged comes first, the true labels second, other than in scikit-learn.
 
         fb.measure("demographic_parity", scores, y, sex, threshold=0)
 
@@ -41,7 +41,7 @@ def measure(
     scores: (n,) decisions, probabilities or real scores. For rates of every class ("class_recall_parity") or of one
         ("recall of class b"): the predicted labels (n,), or a score (n, k) for each of the `classes`. For predicted
         numbers ("residual_gap"): the numbers.
-    y: (n,) in {0, 1}; or two labels, of which `positive` is the one that scores speak of; or the classes, or the true
+    y: (n,) in {0, 1}; or two labels, of which `positive` is the one that scores speak of, without it the greater; or the classes, or the true
         numbers. None where the bound looks at decisions alone, as demographic_parity does; scores may then be two words.
     sensitive_features, sample_weight, threshold (where a positive decision begins), classes: as in `audit`.
     qid: (n,) the query of each document, for bounds on rankings ("pairwise_parity[inter]"); y is then their relevance, a
@@ -70,9 +70,9 @@ def measure(
             raise DataError(f"{bound.statement!r} needs the labels y.")
         scores, y, _ = read_decisions(scores, threshold, classes, positive)
         positive = None
-    found = None if positive is None else labels_of(y, positive)
-    target = _zero_one(y) if found is None else found[0]
-    s, read_as = as_logits(scores if found is None else as_decisions(scores, found[1]), threshold)
+    column = column_array("y", y)
+    target, meant = labels_of(y, positive) if positive is not None else two_valued(y, len(column))
+    s, read_as = as_logits(as_decisions(scores, meant), threshold)
     if len(target) != len(s):
         raise DataError(f"{len(s)} scores but {len(target)} labels.")
     groups = Groups.of_rows(sensitive_features, len(s))
@@ -80,16 +80,6 @@ def measure(
         refuse_decisions(read_as)
     weight = None if sample_weight is None else read_weights(sample_weight, len(s))
     return bound.measure(Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, groups, weight))
-
-
-def _zero_one(y: Any) -> np.ndarray:
-    """(n,) labels that are 0 and 1. Raises: DataError for others, and says how to pass them."""
-    try:
-        target = read_targets(y, len(column_array("y", y)))
-    except DataError as error:
-        raise DataError(f"{error} Or name it: measure(..., positive=POSITIVE).") from None
-    assert target is not None
-    return target
 
 
 def _check_ranking(bound: Bound, qid: Any, **others: Any) -> None:

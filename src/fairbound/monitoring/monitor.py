@@ -236,7 +236,11 @@ class Monitor:
         return facts_of_data(rows.groups, data, rows.each)
 
     def _groups(self, rows: Scored) -> list[dict[str, Any]]:
-        return group_rows(rows) if len(self.classes) == 2 else class_rows(rows, "y") + class_rates_of_groups(rows)
+        return (
+            group_rows(rows, self.bounds)
+            if len(self.classes) == 2
+            else class_rows(rows, "y") + class_rates_of_groups(rows)
+        )
 
     def _metrics(self, rows: Scored) -> dict[str, float | None]:
         if len(self.classes) > 2:

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import Parameter, signature
 from typing import Any
 
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 WEIGHT = "sample_weight"
 
 
 def weighted_part(estimator: Any) -> tuple[Any, str]:
-    """What takes the weights of rows, a pipeline's last step or the estimator itself, and their name in `fit` where
-    metadata routing is off."""
+    """What takes the weights of rows, and their name in `fit` where metadata routing is off: a pipeline's last step, the
+    estimator in a search, whose `fit` hands on what it is given, or the estimator itself."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        return last, f"{name}__{WEIGHT}"
+        inner, of = weighted_part(last)
+        return inner, f"{name}__{of}"
+    if _hands_on(estimator) and hasattr(estimator, "estimator"):
+        return weighted_part(estimator.estimator)
     return estimator, WEIGHT
+
+
+def takes_weights(part: Any) -> bool:
+    """Whether the `fit` of what `weighted_part` found takes weights by name, or anything."""
+    return has_fit_parameter(part, WEIGHT) or _hands_on(part)
+
+
+def _hands_on(estimator: Any) -> bool:
+    """Whether its `fit` takes arguments of any name, and weights not by theirs."""
+    taken = signature(estimator.fit).parameters if hasattr(estimator, "fit") else {}
+    return WEIGHT not in taken and any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
 
 
 def refuses_weights(estimator: Any) -> bool:

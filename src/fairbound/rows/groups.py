@@ -106,6 +106,8 @@ class Groups:
         for attribute, column in columns.items():
             coded, texts = _coded_texts(column)
             known = sorted({v for v in texts if v is not None}, key=natural_order)
+            if some_known and not len(coded):
+                raise DataError("the table has no rows. Check the filter or the file that made it.")
             if some_known and not known:
                 raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
             if len(known) > MANY_VALUES and len(known) > len(coded) / 10:

@@ -14,6 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 
 Frame = nw.DataFrame[Any]
@@ -112,14 +113,21 @@ def column_array(name: str, values: Any, n: int | None = None) -> np.ndarray:
 
 def number_column(name: str, values: Any, n: int | None = None) -> np.ndarray:
     """`column_array` of real numbers, as float64. Raises: DataError for complex numbers, dates,
-    durations and texts too."""
+    durations and texts that are no numbers too. Warns: DataWarning of texts that are."""
     column = column_array(name, values, n)
     if column.dtype.kind in "cmM":
         raise DataError(f"{name} must be numbers, got {column.dtype}.")
     try:
-        return column.astype(np.float64)
+        found = column.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must be numbers ({error}).") from None
+    if len(column) and isinstance(column[0], str):
+        warnings.warn(
+            f"{name}: texts such as {str(column[0])!r} are read as numbers. Pass numbers, if that is meant; else look at the column.",
+            DataWarning,
+            stacklevel=users_line(),
+        )
+    return found
 
 
 def column_values(name: str, values: Any) -> list[Any]:

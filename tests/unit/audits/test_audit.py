@@ -378,3 +378,16 @@ def test_a_bound_without_anything_to_cross_says_so(way):
     with pytest.warns(fb.DataWarning, match="nothing to cross"):
         fair = fb.FairClassifier(bound, budget="2 steps").fit(scores[:, None], y, {"sex": group})
     assert sum(said in w for w in fair.fit_report_["warnings"]) == 1
+
+
+@pytest.mark.parametrize(("option", "shown"), [("[crossed]", True), ("[both]", True), ("", False)])
+def test_groups_that_a_bound_crosses_are_shown_with_their_rates(option, shown):
+    rng = np.random.default_rng(0)
+    groups = {"sex": rng.choice(["F", "M"], 400), "age": rng.choice(["old", "young"], 400)}
+    said, y = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    audit = fb.audit(said, y, groups, f"demographic_parity{option} <= 0.1")
+    both = {g["group"]: g["rates"]["selection_rate"]["value"] for g in audit["groups"] if g["attribute"] == "sex*age"}
+    assert bool(both) == shown == ("Groups of sex*age" in fb.report.table(audit))
+    if shown:
+        mine = (groups["sex"] == "F") & (groups["age"] == "old")
+        assert len(both) == 4 and both["F & old"] == pytest.approx(said[mine].mean())

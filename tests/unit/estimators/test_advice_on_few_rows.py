@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.fairness.few_rows import without_few_rows
+from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.few_rows import bounds_below_a_step, without_few_rows
+from fairbound.fairness.notions import constraints
+from fairbound.rows.groups import Groups
 
 
 def people():
@@ -69,3 +72,51 @@ def test_the_advice_helps(said):
 )
 def test_the_bound_that_is_advised_leaves_out_what_moves_in_larger_steps(stated, rows, text):
     assert without_few_rows(fb.constraint(stated), np.array(rows)) == text
+
+
+def fitted(bound, rows=(701, 800), tells=1.0):
+    """The report and warnings of a fit to two groups of so many rows, whose first feature tells something."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b"], rows)
+    y = rng.integers(0, 2, len(group))
+    x = np.column_stack([rng.normal(size=len(y)) + tells * y, rng.normal(size=len(y)) + 0.5 * (group == "a")])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fair = fb.FairClassifier(bound, random_state=0).fit(x, y, group)
+    return fair.fit_report_, [str(one.message) for one in caught]
+
+
+def test_a_bound_of_0_that_hardly_a_rate_can_meet_is_said_and_ends_soon():
+    facts, texts = fitted("demographic_parity <= 0")
+    (said,) = (
+        text for text in texts if text.startswith("demographic_parity <= 0: the rates of 'a' (701) and 'b' (800)")
+    )
+    assert "equal at 0 and 1 alone" in said and "at least 0.0014" in said
+    (learnt,) = (text for text in texts if "the same answer" in text)
+    assert "A bound of 0 leaves it hardly another choice" in learnt and "objective='accuracy'" not in learnt
+    assert facts["steps"] <= 10 and any("were tried, as rates of groups" in note for note in facts["notes"])
+
+
+@pytest.mark.parametrize(
+    ("bound", "rows", "said"),
+    [("demographic_parity <= 0", (700, 800), False), ("demographic_parity <= 0", (701, 701), False),
+     ("demographic_parity <= 0", (703, 800), True), ("demographic_parity <= 0", (700, 805), False),
+     ("loss_gap <= 0", (701, 800), False)],
+)  # fmt: skip
+def test_equality_is_spoken_of_where_steps_of_two_groups_hardly_meet(bound, rows, said):
+    groups = Groups.of({"g": np.repeat(["a", "b"], rows)})
+    y = np.arange(sum(rows)) % 2
+    plan = compile_plan(constraints(bound), groups, y, (0, 1))
+    found = bounds_below_a_step(plan, plan.counts(groups.codes, y))
+    assert bool(found) == said
+
+
+def test_a_bound_that_costs_nothing_is_not_blamed_and_no_more_is_trained():
+    facts, texts = fitted("demographic_parity <= 0.9", tells=0.0)
+    (learnt,) = (text for text in texts if "the same answer" in text)
+    assert "These features tell too little of the label" in learnt and "loosen the bound" not in learnt
+    free, _ = fitted(None, tells=0.0)
+    assert learnt.endswith(free["what_may_help"])
+    assert not any("alm" in note and "better model" in note for note in facts["notes"])
+    blamed, texts = fitted("demographic_parity <= 0.002", tells=0.0)
+    assert blamed["optimality"]["multipliers"] == {} or "loosen the bound" in " ".join(texts)

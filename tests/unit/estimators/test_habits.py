@@ -347,3 +347,18 @@ def test_groups_given_as_weights_and_groups_that_do_not_arrive_are_told_from_eac
         with pytest.raises(DataError) as raised:
             thresholds.predict(X)
         assert "set_config" not in str(raised.value)
+
+
+def test_what_is_no_table_is_refused_without_a_word_on_names():
+    X, y = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"]), np.arange(60) % 2
+    fair = fb.FairClassifier().fit(X, y)
+    for given in (X.iloc[0], X.iloc[0].to_dict(), X.iloc[:2].to_dict("records")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            with pytest.raises(ValueError, match="table"):
+                fair.predict(given)
+
+
+def test_a_table_without_rows_is_said_to_have_none():
+    with pytest.raises(DataError, match="the table has no rows"):
+        fb.FairClassifier("demographic_parity <= 0.1").fit(np.zeros((0, 2)), np.zeros(0), sensitive_features=[])

@@ -24,10 +24,10 @@ from sklearn.tree import DecisionTreeClassifier
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.lottery import Lottery
-from fairbound.estimators.plug_in import knows_by_heart
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraint, constraints
 from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.folds import knows_by_heart
 from fairbound.postprocessing.sweep import sweep_of
 from fairbound.rows.groups import Groups
 
@@ -414,3 +414,29 @@ def test_a_classifier_of_labels_0_and_1_alone_is_given_these(positive):
     assert (made.predict(X) == plain.predict(X)).all() and set(made.predict(X)) == {"yes", "no"}
     with pytest.raises(DataError, match="TakesCodes takes no labels but 0 and 1"):
         fb.PostProcessor(TakesCodes(), bound).fit(X, y, groups["sex"])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda grid: grid, lambda grid: make_pipeline(StandardScaler(), grid)],
+    ids=["alone", "in a pipeline"],
+)
+@pytest.mark.parametrize(
+    ("inner", "routing"),
+    [(LogisticRegression(), False), (LogisticRegression(), True), (make_pipeline(StandardScaler(), LogisticRegression()), False)],
+)  # fmt: skip
+def test_a_search_hands_the_weights_to_its_estimator(inner, wrap, routing):
+    X, y, groups = rows(n=400)
+    name = "logisticregression__C" if hasattr(inner, "steps") else "C"
+    learner, bound = wrap(GridSearchCV(inner, {name: [1.0]}, cv=2)), "demographic_parity <= 0.03"
+    with config_context(enable_metadata_routing=routing):
+        fair = fb.Reduction(learner, bound, folds=0).fit(X, y, groups["sex"])
+        alone = fb.Reduction(wrap(inner), bound, folds=0).fit(X, y, groups["sex"])
+    assert fair.fit_report_["fits"] > 1 and (fair.predict(X) == alone.predict(X)).all()
+
+
+def test_a_search_over_what_takes_no_weights_names_it():
+    X, y, groups = rows(n=40)
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]})
+    with pytest.raises(OptionError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
+        fb.Reduction(search, "demographic_parity <= 0.1").fit(X, y, groups["sex"])

@@ -124,8 +124,9 @@ def test_text_labels_take_a_positive_one_whichever_comes_first():
         "demographic_parity", scores[y == 0], texts[y == 0], group[y == 0], threshold=0, positive="approved"
     )
     assert one == fb.measure("demographic_parity", scores[y == 0], y[y == 0], group[y == 0], threshold=0)
-    with pytest.raises(DataError, match="positive=POSITIVE"):
-        fb.measure("equalized_odds", scores, texts, group)
+    with pytest.warns(DataWarning, match="pass positive='approved'"):
+        turned = fb.measure("equalized_odds", scores, texts, group, threshold=0)
+    assert turned == fb.measure("equalized_odds", scores, texts, group, threshold=0, positive="declined")
     with pytest.raises(DataError, match="not among the labels"):
         fb.measure("equalized_odds", scores, texts, group, positive="yes")
     with pytest.raises(DataError, match="500 scores but 499 labels"):
@@ -330,3 +331,24 @@ def test_labels_in_other_words_than_the_classes_are_no_verdict():
         DataWarning, match="no prediction is a label of y: predicted are 'hi', 'lo', 'mid', and y holds '0'"
     ):
         assert fb.measure("class_error_parity", names[y], y, group) == 0
+
+
+def test_two_words_are_read_as_everywhere_else():
+    rng = np.random.default_rng(0)
+    y, said, group = (rng.choice(values, 200) for values in (["poor", "rich"], ["poor", "rich"], ["a", "b"]))
+    for bound in ("demographic_parity", "equalized_odds"):
+        value = fb.measure(bound, said, y, group)
+        assert (
+            value
+            == fb.measure(bound, said, y, group, positive="rich")
+            == fb.measure(bound, said == "rich", y == "rich", group)
+        )
+        assert value == fb.audit(said, y, group, f"{bound} <= 0.1")["constraints"][0]["value"]
+    with pytest.raises(DataError, match=r"two classes are needed.*such as y == 'a'"):
+        fb.measure("equalized_odds", said == "rich", rng.choice(["a", "b", "c"], 200), group)
+
+
+def test_parity_of_predictions_without_thresholds_says_where_a_fit_takes_them():
+    numbers = np.arange(20.0)
+    with pytest.raises(OptionError, match=r"^'prediction_parity' names no threshold.*Only FairRegressor's fit"):
+        fb.measure("prediction_parity", numbers, numbers, np.resize(["a", "b"], 20))

@@ -9,6 +9,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.rows.labels import binary_labels, class_labels, class_tuple, labels_of, positive_last, read_targets
+from fairbound.rows.reading import number_column
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -160,3 +161,8 @@ def test_a_label_that_may_be_a_code_for_missing_is_asked_about():
     with pytest.raises(DataError) as raised:
         binary_labels(list(range(10)) * 10)
     assert "a code for" not in str(raised.value)
+
+
+def test_numbers_given_as_texts_are_spoken_of():
+    with pytest.warns(DataWarning, match=r"the labels y: texts such as '1\.5' are read as numbers"):
+        assert number_column("the labels y", ["1.5", "2"]).tolist() == [1.5, 2.0]

@@ -95,7 +95,7 @@ class PredictionParity(PredictionBound):
     """Shares of the groups predicted above each of the thresholds differ by at most `bound`.
 
     thresholds: (`at=` in text) in the units of the label; without any `FairRegressor` takes the deciles of its training
-    labels.
+    labels; to measure and to audit name them.
     sharpness: of the sigmoid that training differentiates, on labels of standard deviation 1.
     """
 
@@ -127,7 +127,10 @@ class PredictionParity(PredictionBound):
     @property
     def tails(self) -> tuple[str, ...]:
         if not self.thresholds:
-            raise OptionError(f"{self.text!r} names no threshold; say which, as in {self.name}[at=10:20:30].")
+            raise OptionError(
+                f"{self.statement!r} names no threshold; say which, as in {self.name}[at=10:20:30]. Only FairRegressor's fit takes "
+                "the deciles of its training labels, which the texts of its fit_report_['constraints'] name."
+            )
         return tuple(f", above {number_text(t)}" for t in self.thresholds)
 
     def functions(self) -> tuple[Function, ...]:

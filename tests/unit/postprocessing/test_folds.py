@@ -1,0 +1,107 @@
+"""fb.PostProcessor around a model that it fits itself: thresholds by scores of fits that had not seen the row."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+import fairbound as fb
+from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.postprocessing.folds import nearly_all_right, parts_of
+
+FOREST, BOUND = RandomForestClassifier(30, random_state=0), "demographic_parity <= 0.02"
+
+
+def table(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    X = rng.normal(size=(n, 4)) + 0.6 * (sex == "M")[:, None]
+    return X, np.where(X.sum(1) + 2 * rng.normal(size=n) > 1.2, "yes", "no"), sex
+
+
+@pytest.mark.filterwarnings("ignore:The model's scores are right")
+def test_a_forest_that_is_fitted_here_keeps_its_bound_on_new_rows():
+    X, y, sex = table(4500)
+    train, new, found = np.arange(1000), np.arange(1000, 4500), {}
+    for folds in ("auto", 0):
+        fair = fb.PostProcessor(FOREST, BOUND, folds=folds).fit(X[train], y[train], sex[train])
+        decided = fair.predict(X[new], sex[new])
+        found[folds] = (np.mean(decided == y[new]), fb.measure(BOUND, decided == "yes", y[new] == "yes", sex[new]))
+        assert (fair.estimator_.predict(X) == clone(FOREST).fit(X[train], y[train]).predict(X)).all()
+        assert fair.folds_ == fair.fit_report_["folds"] == (5 if folds == "auto" else 0)
+        assert ("had not seen it" in fair.fit_report_["judged_on"]) == (folds == "auto")
+        if folds == "auto":
+            assert abs(fair.fit_report_["accuracy"] - found[folds][0]) < 0.03
+    assert found["auto"][0] > found[0][0] + 0.02 and found["auto"][1] < min(found[0][1], 0.08)
+
+
+def test_folds_are_left_out_where_a_model_does_not_know_its_rows():
+    X, y, sex = table()
+    own, none = (fb.PostProcessor(LogisticRegression(), BOUND, folds=k).fit(X, y, sex) for k in ("auto", 0))
+    assert own.folds_ == 0 and (own.predict(X, sex) == none.predict(X, sex)).all()
+
+
+def test_rows_of_weight_0_have_no_part_in_any_fit():
+    X, y, sex = table(900)
+    weight = np.random.default_rng(1).integers(0, 3, 900).astype(float)
+    turned = np.where(weight == 0, np.where(y == "yes", "no", "yes"), y)
+    tree = RandomForestClassifier(30, random_state=1)
+    one, other = (fb.PostProcessor(tree, BOUND, folds=2) for _ in range(2))
+    kept = weight > 0
+    parts = parts_of(np.zeros(900, dtype=int), 2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fairbound.postprocessing.processor.parts_of", lambda *_: parts)
+        one.fit(X, y, sex, sample_weight=weight)
+        other.fit(X, turned, sex, sample_weight=weight)
+    assert one.fit_report_["groups"] == other.fit_report_["groups"] and kept.sum() == one.fit_report_["rows"]
+
+
+def test_folds_hold_all_kinds_of_rows_alike():
+    kind = np.repeat([0, 1, 2], [50, 20, 10])
+    for others, own in parts_of(kind, 5):
+        assert np.bincount(kind[own]).tolist() == [10, 4, 2] and len(np.intersect1d(others, own)) == 0
+    assert sorted(np.concatenate([own for _, own in parts_of(np.arange(9), 5)])) == list(range(9))
+
+
+def test_a_fitted_model_that_knows_the_rows_by_heart_is_spoken_of():
+    X, y, sex = table()
+    fitted = clone(FOREST).fit(X, y)
+    with pytest.warns(DataWarning, match="right on nearly all rows of fit") as said:
+        fair = fb.PostProcessor(fitted, BOUND).fit(X, y, sex)
+    assert str(said[0].message) in fair.fit_report_["warnings"]
+    new, labels, of = table(seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fb.PostProcessor(fitted, BOUND).fit(new, labels, of)
+        fb.PostProcessor(FOREST, BOUND).fit(X, y, sex)
+        plain = (X[:, 0] > 0).astype(int)  # which is easily told of new rows too
+        assert fb.PostProcessor(LogisticRegression(C=100), BOUND).fit(X, plain, sex).folds_ == 0
+
+
+def test_nearly_all_right_is_more_than_a_rare_label():
+    codes = (np.arange(1000) < 8).astype(int)
+    assert not nearly_all_right(np.zeros(1000), codes, None)
+    assert nearly_all_right(codes + 0.0, codes, None)
+    assert not nearly_all_right(codes + 0.0, codes, (np.arange(1000) < 90).astype(float))
+
+
+def test_folds_that_cannot_be_are_refused():
+    X, y, sex = table(200)
+    fitted = LogisticRegression().fit(X, y)
+    for model, folds, error, words in (
+        (fitted, 5, OptionError, "is fitted already"),
+        (fitted, 1, OptionError, 'folds must be "auto", 0 or'),
+        (None, 5, OptionError, "is fitted already"),
+    ):
+        with pytest.raises(error, match=words):
+            fb.PostProcessor(model, BOUND, folds=folds).fit(X, y, sex)
+    few = np.where(np.arange(200) == 0, "yes", "no")
+    with pytest.raises(DataError, match="too few rows of a label"):
+        fb.PostProcessor(LogisticRegression(), BOUND, folds=5).fit(X, few, sex)
