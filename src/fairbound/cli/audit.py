@@ -67,7 +67,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
     frame, label, unlabelled, left_out = labelled_table(options)
-    frame = with_decisions(frame, options.score)
+    frame = with_decisions(frame, options.score, threshold=options.threshold)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
     warnings = list(said_of_rows(frame, label, options.clusters))

@@ -200,16 +200,24 @@ def numbers_of(values: Any, column: str) -> np.ndarray:
         raise DataError(f"the column {column!r} holds values that are no numbers: {error}.") from None
 
 
-def with_decisions(frame: Any, *stated: str | None, occurs: bool = True) -> Any:
+def with_decisions(frame: Any, *stated: str | None, occurs: bool = True, threshold: float | None = None) -> Any:
     """The frame with a column of 1 and 0 for each of the decisions `stated` of another column, such as decision=approved,
     score>600 or risk<=0.2, under this name; what names a column itself, or none, adds nothing.
-    occurs: whether the value named must be in a cell.
+    occurs: whether the value named must be in a cell. threshold: that of --threshold, which nothing takes where all are
+    decisions that are stated.
 
-    Raises: DataError where no cell has the value named, or a column compared with a number holds none.
+    Raises: DataError where no cell has the value named, or a column compared with a number holds none; OptionError for
+    a threshold that nothing takes.
     """
-    for text in stated:
-        if text is not None and (found := speaks_of(text, frame.columns)) is not None:
-            frame = frame.assign(**{text: _decisions(frame[found[0]], *found, occurs)})
+    found = {text: speaks_of(text, frame.columns) for text in stated if text is not None}
+    if threshold is not None and found and all(found.values()):
+        raise OptionError(
+            f"{' and '.join(map(repr, found))} says itself what counts as positive, and takes no --threshold {threshold:g}; leave one "
+            "of the two out."
+        )
+    for text, said in found.items():
+        if said is not None:
+            frame = frame.assign(**{text: _decisions(frame[said[0]], *said, occurs)})
     return frame
 
 

@@ -4,6 +4,7 @@ and judge its bounds on all decisions so far."""
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -134,8 +135,10 @@ def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOp
         return options
     check_decisions_alone(monitor.bounds if monitor is not None else stated_bounds(options.constraint, options.cross))
     if options.threshold is not None:
+        column = re.split("[<>=]", options.score)[0]
         raise OptionError(
-            f"without --label, say what counts as positive in place of --threshold: --score '{options.score}>{options.threshold:g}'."
+            f"without --label, --score alone says what counts as positive, as in --score '{column}>{options.threshold:g}'; leave "
+            "--threshold out."
         )
     return replace(options, label=options.score)
 
@@ -161,7 +164,12 @@ def _added(
     Raises: _NothingNewError where the file has no decision to count.
     """
     checksum = file_checksum(data)
-    frame = with_decisions(_rows_of(options, data, monitor, checksum), options.score, occurs=monitor is None)
+    frame = with_decisions(
+        _rows_of(options, data, monitor, checksum),
+        options.score,
+        occurs=monitor is None,
+        threshold=options.threshold,
+    )
     classifier, given = None, None
     if alone := folder is not None and options.label is None and _watches_alone(monitor):
         classifier = model_of_two_classes(folder, options.positive)

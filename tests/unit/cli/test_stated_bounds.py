@@ -47,3 +47,23 @@ def test_a_monitor_of_bounds_that_say_so_takes_the_same_options_again(lent, run,
     assert code == 2 and "--constraint differs from the state" in said
     stated = json.loads((tmp_path / "state" / "audit.json").read_text())["constraints"]
     assert [c["text"] for c in stated] == ["demographic_parity <= 0.3", "equal_opportunity[crossed] <= 0.4"]
+
+
+def test_a_threshold_beside_a_decision_that_is_stated_is_refused(lent, run, tmp_path):
+    score, threshold = ("--score", "old>0.6"), ("--threshold", "0.5")
+    rows = ("--data", lent, "--group", "sex")
+    labelled = (*rows, "--label", "paid")
+    bound = ("--constraint", "demographic_parity <= 0.5")
+    out = ("--out", tmp_path / "out")
+    for words in (
+        ("audit", *labelled, *score, *bound, *out),
+        ("audit", *rows, *score, *bound, *out),
+        ("audit", *rows, *score, *bound, *out, "--chunk-rows", 100),
+        ("monitor", *labelled, *score, *bound, "--state", tmp_path / "state"),
+        ("compare", "old>0.6", "p>0.5", *labelled),
+    ):
+        code, _, said = run(*words, *threshold)
+        assert code == 2 and "says itself what counts as positive, and takes no --threshold 0.5" in said, (words, said)
+    code, _, said = run("monitor", *rows, *score, *bound, "--state", tmp_path / "state", *threshold)
+    assert code == 2 and "leave --threshold out" in said
+    assert run("compare", "old>0.6", "p", *labelled, *threshold)[0] == 0  # the other one takes it
