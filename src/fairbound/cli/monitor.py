@@ -14,9 +14,9 @@ import numpy as np
 
 from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import DataError, NoRowsError, OptionError
-from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
+from fairbound.cli.changed_groups import changed_groups
 from fairbound.cli.columns import (
     file_checksum,
     groups_in,
@@ -71,7 +71,7 @@ def run_monitor(options: MonitorOptions) -> Outcome:
             monitor, said = _added(options, options.data, monitor, folder)
         except _NothingNewError as quiet:
             return _unchanged(options, path, folder, f"{quiet} Nothing new was counted; the state is as it was.")
-        said += _new_groups(options.data, before, monitor.groups)
+        said += changed_groups(options.data, before, monitor.groups, rows, monitor.rows - rows)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
@@ -141,18 +141,6 @@ def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOp
             "--threshold out."
         )
     return replace(options, label=options.score)
-
-
-def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
-    """A warning for each attribute of which the file has groups that no file before it had."""
-    new = {attribute: sorted(after[attribute] - known) for attribute, known in before.items()}
-    return [
-        f"{Path(data).name} brings groups of {attribute} that no earlier file had: {shortlist(found, quoted=True)}. "
-        f"If they are known ones written otherwise, they are counted apart now: correct the file, and begin the "
-        "state anew."
-        for attribute, found in new.items()
-        if found
-    ]
 
 
 def _added(
