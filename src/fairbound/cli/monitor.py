@@ -256,7 +256,8 @@ def _counted(
     if options.id is not None:
         said = said_of_rows(frame[~frame[options.id].duplicated()], label, remedy=KEEP_ONE)
         left_out = (
-            f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before."
+            f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before. What was counted "
+            "then stays, also where the file says otherwise now."
         )
         return [*([left_out] if repeated else []), *said]
     again, monitor.last_file = beside_the_last(frame, name, monitor.last_file)
