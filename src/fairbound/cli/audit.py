@@ -87,8 +87,8 @@ def run_audit(options: AuditOptions) -> Outcome:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
             two = _zero_or_one(frame, label, options.positive, options)
-            scores = decided_or_scored(frame, column, two["classes"])
             with in_file(options.data, frame.index.to_numpy()):
+                scores = decided_or_scored(frame, column, two["classes"])
                 notes = [as_logits(scores, options.threshold)[1]]
             warnings += left_out_words(frame, left_out, column, two["classes"], options.threshold)
             measured = {"scores": scores, "threshold": options.threshold, **two}

@@ -193,6 +193,6 @@ def _scores(
         with in_file(options.data, frame.index.to_numpy()):
             return model.decision_function(frame, groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
-    given = decided_or_scored(frame, column, classes)
     with in_file(options.data, frame.index.to_numpy()):
+        given = decided_or_scored(frame, column, classes)
         return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

@@ -22,6 +22,7 @@ from fairbound.cli.columns import (
     groups_in,
     in_file,
     listed,
+    numbers_in,
     numbers_of,
     one_column,
     speaks_of,
@@ -188,11 +189,12 @@ def _added(
     source |= {
         what: one_column(name, frame.columns, f"--{what}") for what in OTHERS if (name := getattr(options, what))
     }
-    if monitor is None:
-        monitor = _begun(options, frame[label], given, classifier)
-    else:
-        check_columns(source, attributes, monitor)
-    decided = _predicted(given, options.score, monitor)
+    with in_file(data, np.flatnonzero(known)):
+        if monitor is None:
+            monitor = _begun(options, frame[label], given, classifier)
+        else:
+            check_columns(source, attributes, monitor)
+        decided = _predicted(given, options.score, monitor)
     said = (
         []
         if not len(unknown)
@@ -312,7 +314,7 @@ def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClas
 def _losses(options: MonitorOptions, frame: Any, label: str, given: Any, monitor: Monitor) -> np.ndarray:
     """(n,) a column of the file; of a saved model of two classes the logistic loss of its scores."""
     if options.loss is not None:
-        return numbers_of(frame[options.loss], options.loss)
+        return numbers_in(frame, options.loss, str(options.data), "--loss")
     if options.model is None or monitor.threshold is None:
         raise OptionError("a bound on mean losses is watched; name the column of each row's loss with --loss.")
     positive = np.array([text == monitor.classes[1] for text in texts_of(frame[label])])
