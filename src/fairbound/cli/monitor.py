@@ -126,11 +126,12 @@ def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: 
 
 
 def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:
-    """The options with the decisions in place of labels, where no label is named and the state has none.
+    """The options with the decisions in place of labels, where no label is named, or the decisions themselves, and the
+    state has none.
 
     Raises: OptionError for bounds that need outcomes, and for a threshold beside decisions.
     """
-    if options.label is not None or options.score is None or options.data is None:
+    if options.label not in (None, options.score) or options.score is None or options.data is None:
         return options  # a saved model's decisions are known when it is loaded
     if monitor is not None and monitor.columns.get("label") != options.score:
         return options

@@ -67,3 +67,29 @@ def test_a_threshold_beside_a_decision_that_is_stated_is_refused(lent, run, tmp_
     code, _, said = run("monitor", *rows, *score, *bound, "--state", tmp_path / "state", *threshold)
     assert code == 2 and "leave --threshold out" in said
     assert run("compare", "old>0.6", "p", *labelled, *threshold)[0] == 0  # the other one takes it
+
+
+def test_outcomes_are_not_judged_by_themselves(lent, run, tmp_path):
+    same = (
+        "--data",
+        lent,
+        "--score",
+        "paid",
+        "--label",
+        "paid",
+        "--group",
+        "sex",
+        "--constraint",
+        "equal_opportunity <= 0.5",
+    )
+    code, _, said = run("audit", *same, "--out", tmp_path / "o")
+    assert code == 2 and "--score and --label both name 'paid'" in said
+    code, _, said = run("monitor", *same, "--state", tmp_path / "state")
+    assert code == 2 and "needs the outcomes of the rows" in said
+
+
+def test_a_weighted_audit_says_so(lent, run, tmp_path):
+    pd.read_csv(lent).assign(w=2.0).to_csv(lent, index=False)
+    words = ("audit", "--data", lent, "--score", "p", "--label", "paid", "--out", tmp_path / "o")
+    assert "Every row counts with its weight" in run(*words, "--weights", "w")[1]
+    assert "Every row counts" not in run(*words)[1]
