@@ -66,3 +66,23 @@ def test_a_label_of_one_row_is_named_with_its_line(lent, run, tmp_path):
 def test_python_names_the_row():
     with pytest.raises(DataError, match=r"of the scores: 'oops' in row 30 \(counting from 0\)"):
         fb.audit([*map(str, np.linspace(0.1, 0.9, 30)), "oops"], None, np.repeat(["a", "b", "a"], [15, 15, 1]))
+
+
+@pytest.mark.parametrize("chunks", [(), ("--chunk-rows", "50")])
+@pytest.mark.parametrize(
+    ("cell", "said"), [(1, "what begins in line 196 ends in line 401"), (-1, "a quotation mark in line 196 opens")]
+)
+def test_a_quotation_mark_that_is_never_closed_is_named_with_its_line(lent, run, tmp_path, chunks, cell, said):
+    lines = [line.split(",") for line in lent.read_text().splitlines()]
+    lines[195][cell] = '"' + lines[195][cell]
+    lent.write_text("\n".join(map(",".join, lines)) + "\n")
+    code, _, err = run(
+        "audit", "--data", lent, "--score", "score", "--label", "paid", *BOUND, "--out", tmp_path / "o", *chunks
+    )
+    assert code == 2 and said in err and "lose it or take it out" in err
+
+
+def test_standard_input_is_said_not_to_be_read(run, tmp_path):
+    for chunks in ((), ("--chunk-rows", "50")):
+        code, _, err = run("audit", "--data", "-", "--score", "p", "--label", "y", "--out", tmp_path / "o", *chunks)
+        assert code == 2 and "standard input is not read" in err
