@@ -10,6 +10,7 @@ import numpy as np
 
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
+from fairbound.fairness.bound import remarks_on
 from fairbound.fairness.notions import Bound
 from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import Groups
@@ -31,7 +32,7 @@ def assembled(
     """The audit made of what was found: its verdict, exit code, time, library versions and what the caller adds.
     bounds: those judged."""
     verdict = worst_verdict(c["verdict"] for c in facts["constraints"])
-    remarks = [remark for bound in bounds for remark in bound.remarks(facts["data"]["sensitive"])]
+    remarks = remarks_on(bounds, facts["data"]["sensitive"])
     if title is None:
         title = "Fairness audit" if facts["data"]["sensitive"] else "Audit of a classifier"
     names = {a: [g["group"] for g in facts["groups"] if g["attribute"] == a] for a in facts["data"]["sensitive"]}

@@ -38,7 +38,7 @@ from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out
 from fairbound.confidence.single import effective_size
-from fairbound.fairness.bound import check_groups
+from fairbound.fairness.bound import check_groups, remarks_on
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_decisions
@@ -121,7 +121,7 @@ def compare(
         "warnings": [
             *said,
             *doubtful_groups(groups.names),
-            *(r for b in bounds for r in b.remarks(groups.attributes)),
+            *remarks_on(bounds, groups.attributes),
             *(f"{b.text}:{text}" for b in bounds if (text := left_out([left_out_facts(b, both[0].occurring)]))),
         ],
     }

@@ -15,6 +15,7 @@ from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli import data_options, judging_options, training_options
 from fairbound.cli.advice import for_commands
+from fairbound.cli.streams import lasting_streams
 from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
@@ -23,10 +24,15 @@ LISTS = ("--group", "--drop", "--keep", "--only", "--bounds")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line on `argv` (sys.argv[1:] by default) and return the exit code."""
+    """Run the command line on `argv` (sys.argv[1:] by default) and return the exit code, also where nobody reads what
+    it prints."""
+    with lasting_streams():
+        return _run(list(sys.argv[1:] if argv is None else argv))
+
+
+def _run(arguments: list[str]) -> int:
     if typer is None:
         return _fail("the command line needs typer: pip install 'fairbound[cli]'")
-    arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments == ["datasets"]:
         arguments.append("--help")
     if (twice := given_twice(arguments)) is not None:
@@ -48,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = show_warning
         try:
             command = typer.main.get_command(_app())
-            return int(command.main(args=arguments, prog_name="fairbound", standalone_mode=False) or 0)
+            code = int(command.main(args=arguments, prog_name="fairbound", standalone_mode=False) or 0)
+            sys.stdout.flush()  # an error of it is told here, while it can be
+            return code
         except (KeyboardInterrupt, typer.Abort):
             return _fail("interrupted", INTERRUPTED)
         except Exception as error:

@@ -16,7 +16,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import check_not_read
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit_facts import data_facts
-from fairbound.cli.columns import in_label, labelled_table, listed, numbers_of, one_column
+from fairbound.cli.columns import in_label, labelled_table, listed, numbers_in, one_column
 from fairbound.cli.judging_options import ShiftOptions
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows
@@ -90,7 +90,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     frame, label, notes, _ = labelled_table(options)
     column = one_column(options.score, frame.columns, "--score")
     attributes = listed(options.group, frame.columns, "--group")
-    scores, groups = numbers_of(frame[column], column), Groups.of(frame[attributes])
+    scores, groups = numbers_in(frame, column, options.data), Groups.of(frame[attributes])
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], options.positive)
     strata = np.column_stack([target, groups.codes])

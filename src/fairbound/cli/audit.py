@@ -67,7 +67,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
     frame, label, unlabelled, left_out = labelled_table(options)
-    frame = with_decisions(frame, options.score)
+    frame = with_decisions(frame, options.score, threshold=options.threshold)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
     warnings = list(said_of_rows(frame, label, options.clusters))
@@ -87,8 +87,8 @@ def run_audit(options: AuditOptions) -> Outcome:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
             two = _zero_or_one(frame, label, options.positive, options)
-            scores = decided_or_scored(frame, column, two["classes"])
             with in_file(options.data, frame.index.to_numpy()):
+                scores = decided_or_scored(frame, column, two["classes"])
                 notes = [as_logits(scores, options.threshold)[1]]
             warnings += left_out_words(frame, left_out, column, two["classes"], options.threshold)
             measured = {"scores": scores, "threshold": options.threshold, **two}

@@ -41,7 +41,8 @@ def whole_file_facts(
     in `folder` was trained on this file, on another label or with weights. rows: what they are called."""
     checksum = file_checksum(options.data)
     seen = trained_on(folder, checksum)
-    split = f"all {rows} of the file{', which the model was trained on' if seen else ', taken as held out'}"
+    held_out = "" if folder is None and options.label is None else ", taken as held out"
+    split = f"all {rows} of the file{', which the model was trained on' if seen else held_out}"
     facts = data_facts(Path(options.data).name, label, split, checksum, classes=classes)
     if seen:
         facts["data"]["trained_on"] = True

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from fairbound.fairness.notions import Bound, constraint, constraints
+
+_EACH = re.compile(r"[\[,]\s*each\s*[\],]")
+"""What says in a bound's text that each attribute is compared by itself, as is otherwise the default."""
 
 
 def of_classes_only(bounds: Sequence[Bound]) -> bool:
@@ -42,4 +46,6 @@ def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = N
     bound: the number of texts that state none.
     """
     bounds: list[Bound] = [constraint(text, bound=bound) for text in texts]
-    return list(constraints([b.over("crossed") for b in bounds] if cross else bounds))
+    if cross:
+        bounds = [b if _EACH.search(text) else b.over("crossed") for b, text in zip(bounds, texts, strict=True)]
+    return list(constraints(bounds))

@@ -16,6 +16,7 @@ from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions
+from fairbound.rows.scores import strays_of
 from fairbound.tables import Chunks, Kinds, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
@@ -182,7 +183,7 @@ def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None
     Raises: DataError for what weighs no rows."""
     if column is None:
         return None
-    weight = numbers_of(frame[one_column(column, frame.columns, "--weights")], column)
+    weight = numbers_in(frame, one_column(column, frame.columns, "--weights"), source, "--weights")
     rows = frame.index.to_numpy()
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if len(wrong) or not weight.any():
@@ -192,24 +193,45 @@ def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None
     return weight
 
 
+def numbers_in(frame: Any, column: str, source: str, option: str = "--score") -> np.ndarray:
+    """`numbers_of` a column of a frame whose index are the rows of the file `source`. option: that names the column."""
+    with in_file(source, frame.index.to_numpy()):
+        try:
+            return numbers_of(frame[column], column)
+        except DataError as error:
+            raise DataError(f"{error} The column of {option} must hold numbers.") from None
+
+
 def numbers_of(values: Any, column: str) -> np.ndarray:
-    """(n,) the values of a column as numbers. Raises: DataError naming the column where they are none."""
+    """(n,) the values of a column as numbers. Raises: DataError naming the column, and the first row whose value is
+    none."""
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the column {column!r} holds values that are no numbers: {error}.") from None
+    except (TypeError, ValueError):
+        strays = strays_of(values)
+        if strays is None:
+            raise
+        raise DataError(strays.said(f"the column {column!r}")) from None
 
 
-def with_decisions(frame: Any, *stated: str | None, occurs: bool = True) -> Any:
+def with_decisions(frame: Any, *stated: str | None, occurs: bool = True, threshold: float | None = None) -> Any:
     """The frame with a column of 1 and 0 for each of the decisions `stated` of another column, such as decision=approved,
     score>600 or risk<=0.2, under this name; what names a column itself, or none, adds nothing.
-    occurs: whether the value named must be in a cell.
+    occurs: whether the value named must be in a cell. threshold: that of --threshold, which nothing takes where all are
+    decisions that are stated.
 
-    Raises: DataError where no cell has the value named, or a column compared with a number holds none.
+    Raises: DataError where no cell has the value named, or a column compared with a number holds none; OptionError for
+    a threshold that nothing takes.
     """
-    for text in stated:
-        if text is not None and (found := speaks_of(text, frame.columns)) is not None:
-            frame = frame.assign(**{text: _decisions(frame[found[0]], *found, occurs)})
+    found = {text: speaks_of(text, frame.columns) for text in stated if text is not None}
+    if threshold is not None and found and all(found.values()):
+        raise OptionError(
+            f"{' and '.join(map(repr, found))} says itself what counts as positive, and takes no --threshold {threshold:g}; leave one "
+            "of the two out."
+        )
+    for text, said in found.items():
+        if said is not None:
+            frame = frame.assign(**{text: _decisions(frame[said[0]], *said, occurs)})
     return frame
 
 
@@ -227,7 +249,8 @@ def _decisions(cells: Any, column: str, sign: str, value: str, occurs: bool) -> 
         limit = float(value)
     except ValueError:
         raise OptionError(f"{column}{sign}{value}: a number must follow {sign!r}, as in {column}{sign}0.5.") from None
-    numbers = numbers_of(cells, column)
+    with in_file("", cells.index.to_numpy()):
+        numbers = numbers_of(cells, column)
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[sign]
     return np.where(np.isnan(numbers), np.nan, compare(numbers, limit))
 
@@ -246,6 +269,8 @@ def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.n
                 f"the column {column!r} holds {spelled[0]!r}, and the label {named[unspelled(str(spelled[0]))]!r}: they differ in capitals or blanks. "
                 "Write them alike."
             ) from None
+        if (strays := strays_of(frame[column])) is not None and strays.few:
+            raise DataError(f"{error} Scores are numbers: correct it, or leave the row out.") from None
         raise DataError(
             f"{error} Give scores as numbers, or decisions as the labels {' and '.join(map(repr, classes))}. Other "
             f"words: name the one that is positive, as in '{column}={frame[column].iloc[0]}'."

@@ -64,7 +64,8 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if options.label is None:
         return _compared_decisions(options)
     frame, label, _, left_out = labelled_table(options)
-    frame = with_decisions(frame, *(n for n in (options.first, options.second) if not Path(n).is_dir()))
+    stated = (n for n in (options.first, options.second) if not Path(n).is_dir())
+    frame = with_decisions(frame, *stated, threshold=options.threshold)
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = _folders(options)
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
@@ -140,7 +141,8 @@ def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
     bounds = bounds_for(options, *models)
     check_decisions_alone(bounds)
     frame = read_table(options.data, **options.file_format)
-    frame = with_decisions(frame, *(n for n, model in zip(two, models, strict=True) if model is None))
+    stated = (n for n, model in zip(two, models, strict=True) if model is None)
+    frame = with_decisions(frame, *stated, threshold=options.threshold)
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     first, second = (_decided(named, model, frame, groups, options) for named, model in zip(two, models, strict=True))
     found = _measured(options, frame, groups, bounds, (first, second))
@@ -191,6 +193,6 @@ def _scores(
         with in_file(options.data, frame.index.to_numpy()):
             return model.decision_function(frame, groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
-    given = decided_or_scored(frame, column, classes)
     with in_file(options.data, frame.index.to_numpy()):
+        given = decided_or_scored(frame, column, classes)
         return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

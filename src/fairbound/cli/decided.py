@@ -60,7 +60,8 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
     check_decisions_alone(bounds)
     if options.chunk_rows is not None:
         return _counted(options, options.chunk_rows, folder, classifier, bounds)
-    frame = with_decisions(read_table(options.data, **options.file_format), options.score)
+    table = read_table(options.data, **options.file_format)
+    frame = with_decisions(table, options.score, threshold=options.threshold)
     attributes = _attributes(options, frame.columns, classifier, bounds)
     if classifier is None:
         column = one_column(options.score, frame.columns, "--score")
@@ -159,7 +160,7 @@ def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int)
     score = str(options.score)
     stated = speaks_of(score, columns)
     name = one_column(score, columns, "--score") if stated is None else stated[0]
-    narrow = with_decisions(narrow_columns(options, [name], chunk_rows), score)
+    narrow = with_decisions(narrow_columns(options, [name], chunk_rows), score, threshold=options.threshold)
     narrow, notes = labelled_rows(narrow, score, options.drop_missing_labels, options.data)
     kept = narrow.index.to_numpy()
     with in_file(options.data, kept):

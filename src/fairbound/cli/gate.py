@@ -120,8 +120,8 @@ def _stated(config: Path) -> dict[str, Any]:
         raise OptionError(f"{gate} cannot be read: {error}.") from error
     if unknown := sorted(set(stated) - set(KEYS)):
         raise OptionError(f"{gate} has unknown keys {unknown}; known are {', '.join(KEYS)}.")
-    if missing := [key for key in ("data", "label") if key not in stated]:
-        raise OptionError(f"{gate} lacks {' and '.join(missing)}.")
+    if "data" not in stated:
+        raise OptionError(f"{gate} lacks data.")
     for key, value in stated.items():
         good, words = KINDS.get(key, (_is_text, "a text"))
         if not good(value):

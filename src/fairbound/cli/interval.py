@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many
-from fairbound.cli.columns import listed, numbers_of, one_column, weights_of
+from fairbound.cli.columns import listed, numbers_in, one_column, weights_of
 from fairbound.cli.judging_options import IntervalOptions
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.fairness.suggesting import suggest_interval
@@ -24,7 +24,7 @@ def run_interval(options: IntervalOptions) -> Outcome:
     if not attributes:
         raise OptionError("--group names the columns whose groups are compared.")
     found = suggest_interval(
-        numbers_of(frame[column], column),
+        numbers_in(frame, column, options.data),
         {a: frame[a] for a in attributes},
         positive_rate=options.positive_rate,
         threshold=options.threshold,

@@ -99,6 +99,11 @@ class AuditOptions(WritesFolder, JudgeOptions):
 
     def __post_init__(self) -> None:
         _check_source(self.score, self.model, self.threshold)
+        if self.score is not None and self.score == self.label:
+            raise OptionError(
+                f"--score and --label both name {self.label!r}: outcomes taken for decisions are right in every row. Name the column of "
+                "decisions with --score, or leave --label out to judge decisions alone."
+            )
         if self.label is None and self.qid is not None:
             raise OptionError(
                 "name the column of true outcomes with --label, which --qid needs; decisions (--score, --model) can be judged without."

@@ -4,6 +4,7 @@ and judge its bounds on all decisions so far."""
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,15 @@ import numpy as np
 
 from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import DataError, NoRowsError, OptionError
-from fairbound.base.names import shortlist
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.bounds import bounds_for, of_two_classes, stated_bounds
+from fairbound.cli.changed_groups import changed_groups
 from fairbound.cli.columns import (
     file_checksum,
     groups_in,
     in_file,
     listed,
+    numbers_in,
     numbers_of,
     one_column,
     speaks_of,
@@ -70,7 +72,7 @@ def run_monitor(options: MonitorOptions) -> Outcome:
             monitor, said = _added(options, options.data, monitor, folder)
         except _NothingNewError as quiet:
             return _unchanged(options, path, folder, f"{quiet} Nothing new was counted; the state is as it was.")
-        said += _new_groups(options.data, before, monitor.groups)
+        said += changed_groups(options.data, before, monitor.groups, rows, monitor.rows - rows)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
@@ -124,32 +126,23 @@ def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: 
 
 
 def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:
-    """The options with the decisions in place of labels, where no label is named and the state has none.
+    """The options with the decisions in place of labels, where no label is named, or the decisions themselves, and the
+    state has none.
 
     Raises: OptionError for bounds that need outcomes, and for a threshold beside decisions.
     """
-    if options.label is not None or options.score is None or options.data is None:
+    if options.label not in (None, options.score) or options.score is None or options.data is None:
         return options  # a saved model's decisions are known when it is loaded
     if monitor is not None and monitor.columns.get("label") != options.score:
         return options
     check_decisions_alone(monitor.bounds if monitor is not None else stated_bounds(options.constraint, options.cross))
     if options.threshold is not None:
+        column = re.split("[<>=]", options.score)[0]
         raise OptionError(
-            f"without --label, say what counts as positive in place of --threshold: --score '{options.score}>{options.threshold:g}'."
+            f"without --label, --score alone says what counts as positive, as in --score '{column}>{options.threshold:g}'; leave "
+            "--threshold out."
         )
     return replace(options, label=options.score)
-
-
-def _new_groups(data: str, before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
-    """A warning for each attribute of which the file has groups that no file before it had."""
-    new = {attribute: sorted(after[attribute] - known) for attribute, known in before.items()}
-    return [
-        f"{Path(data).name} brings groups of {attribute} that no earlier file had: {shortlist(found, quoted=True)}. "
-        f"If they are known ones written otherwise, they are counted apart now: correct the file, and begin the "
-        "state anew."
-        for attribute, found in new.items()
-        if found
-    ]
 
 
 def _added(
@@ -161,7 +154,12 @@ def _added(
     Raises: _NothingNewError where the file has no decision to count.
     """
     checksum = file_checksum(data)
-    frame = with_decisions(_rows_of(options, data, monitor, checksum), options.score, occurs=monitor is None)
+    frame = with_decisions(
+        _rows_of(options, data, monitor, checksum),
+        options.score,
+        occurs=monitor is None,
+        threshold=options.threshold,
+    )
     classifier, given = None, None
     if alone := folder is not None and options.label is None and _watches_alone(monitor):
         classifier = model_of_two_classes(folder, options.positive)
@@ -192,11 +190,12 @@ def _added(
     source |= {
         what: one_column(name, frame.columns, f"--{what}") for what in OTHERS if (name := getattr(options, what))
     }
-    if monitor is None:
-        monitor = _begun(options, frame[label], given, classifier)
-    else:
-        check_columns(source, attributes, monitor)
-    decided = _predicted(given, options.score, monitor)
+    with in_file(data, np.flatnonzero(known)):
+        if monitor is None:
+            monitor = _begun(options, frame[label], given, classifier)
+        else:
+            check_columns(source, attributes, monitor)
+        decided = _predicted(given, options.score, monitor)
     said = (
         []
         if not len(unknown)
@@ -260,7 +259,8 @@ def _counted(
     if options.id is not None:
         said = said_of_rows(frame[~frame[options.id].duplicated()], label, remedy=KEEP_ONE)
         left_out = (
-            f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before."
+            f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before. What was counted "
+            "then stays, also where the file says otherwise now."
         )
         return [*([left_out] if repeated else []), *said]
     again, monitor.last_file = beside_the_last(frame, name, monitor.last_file)
@@ -315,7 +315,7 @@ def _begun(options: MonitorOptions, label: Any, given: Any, classifier: FairClas
 def _losses(options: MonitorOptions, frame: Any, label: str, given: Any, monitor: Monitor) -> np.ndarray:
     """(n,) a column of the file; of a saved model of two classes the logistic loss of its scores."""
     if options.loss is not None:
-        return numbers_of(frame[options.loss], options.loss)
+        return numbers_in(frame, options.loss, str(options.data), "--loss")
     if options.model is None or monitor.threshold is None:
         raise OptionError("a bound on mean losses is watched; name the column of each row's loss with --loss.")
     positive = np.array([text == monitor.classes[1] for text in texts_of(frame[label])])

@@ -42,7 +42,12 @@ Weights = Annotated[
     str | None,
     option("--weights", help="Column of row weights. 'survey': the survey weights of a named data set."),
 ]
-Cross = Annotated[bool, option("--cross", help="Compare combinations of the sensitive columns (race x sex).")]
+Cross = Annotated[
+    bool,
+    option(
+        "--cross", help="Compare combinations of the sensitive columns (race x sex), but for bounds that say [each]."
+    ),
+]
 Confidence = Annotated[float, option("--confidence", help="Confidence of all verdicts together, between 0.5 and 1.")]
 MODEL_FOLDER = option("--model", help="Folder of a saved model, such as OUT/model of fit.")
 SavedModel = Annotated[Path | None, MODEL_FOLDER]

@@ -12,7 +12,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for, stated_bounds
-from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_of, one_column
+from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_in, one_column
 from fairbound.cli.judged_model import model_facts
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
@@ -64,7 +64,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     bounds = bounds_for(options, ranker)
     if ranker is None:
         column = one_column(options.score, frame.columns, "--score")
-        scores = numbers_of(frame[column], column)
+        scores = numbers_in(frame, column, options.data)
     else:
         assert ranker.encoder_ is not None
         lacking = [c for c in ranker.encoder_.columns if c not in frame.columns]

@@ -20,6 +20,7 @@ from fairbound.cli.columns import (
     in_label,
     labelled_table,
     listed,
+    numbers_in,
     numbers_of,
     one_column,
     weights_of,
@@ -84,7 +85,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         predicted, said = model.predict(frame), f"saved in {Path(folder.path).name}"
     else:
         column = one_column(options.score, frame.columns, "--score")
-        predicted, said = numbers_of(frame[column], column), f"column {column}"
+        predicted, said = numbers_in(frame, column, options.data), f"column {column}"
     found = audit(
         predicted,
         truth,

@@ -18,7 +18,9 @@ def check_same(options: MonitorOptions, monitor: Monitor) -> None:
     """Raises: OptionError for an option, given again, that differs from the one the monitor was begun with."""
     known = [bound.text for bound in monitor.bounds]
     stated = [bound.text for bound in stated_bounds(options.constraint, options.cross)]
-    if (stated and stated != known) or (options.cross and [b.over("crossed").text for b in monitor.bounds] != known):
+    crossed = any(getattr(bound, "attributes", None) == "crossed" for bound in monitor.bounds)
+    uncrossed = not crossed and any(bound.over("crossed") != bound for bound in monitor.bounds)
+    if (stated != known) if stated else (options.cross and uncrossed):
         raise _differs("--constraint" if stated else "--cross", f"watches {known}", stated)
     if options.confidence not in (None, monitor.confidence):
         raise _differs("--confidence", f"has the confidence {monitor.confidence:g}", options.confidence)

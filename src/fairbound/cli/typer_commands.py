@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
+from fairbound.base.errors import DataError
 from fairbound.base.locks import output_folder
 
 try:
@@ -39,8 +40,11 @@ def add(app: Any, command: str, options: type) -> None:
     def call(*, as_json: bool, debug: bool, **given: Any) -> int:
         asked = options(**given)
         module, name = asked.run.split(":")
-        with output_folder(getattr(asked, "folder", None)):
-            outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
+        try:
+            with output_folder(getattr(asked, "folder", None)):
+                outcome = getattr(import_module(f"fairbound.cli.{module}"), name)(asked)
+        except BrokenPipeError as error:  # of a file to write; typer would take it for standard output and say nothing
+            raise DataError(error.strerror or str(error)) from error
         if outcome.text:  # of several processes one alone speaks
             print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
         return int(outcome.exit_code)

@@ -23,6 +23,7 @@ from fairbound.estimators.trained import (
     no_better_than_constant,
 )
 from fairbound.estimators.validation import thin_groups
+from fairbound.fairness.bound import remarks_on
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
@@ -72,7 +73,7 @@ def fit_report(
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.column_lines()
-    remarks = [said for bound in problem.plan.notions for said in bound.remarks(groups.attributes)]
+    remarks = remarks_on(problem.plan.notions, groups.attributes)
     remarks += _left_open(problem, accuracy)
     rare = [] if encoding is None else encoding.rare_lines()
     decay, separated = near.get("weight_decay"), near.get("separated", False)

@@ -61,7 +61,7 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
         return positive_last(codes, classes, positive)
     if compared or positive is not None:
         what = f"the bound {compared[0]!r}" if compared else f"positive={positive!r}"
-        raise DataError(two_needed(classes, what, positive))
+        raise DataError(two_needed(codes, classes, what, positive))
     if loss not in ("logistic", "cross_entropy"):
         raise OptionError(f"loss={loss!r} is for two classes; y has {len(classes)}. Take 'logistic'.")
     return codes, classes

@@ -34,6 +34,24 @@ def check_clustered(bounds: Sequence[Any]) -> None:
             )
 
 
+def remarks_on(bounds: Sequence[Any], attributes: Sequence[str]) -> list[str]:
+    """What a reader must know of bounds that are judged together where these are the sensitive attributes."""
+    said = [remark for bound in bounds for remark in bound.remarks(attributes)]
+    for given in dict.fromkeys(bound.within for bound in bounds if getattr(bound, "within", None) in attributes):
+        others = [name for name in attributes if name != given]
+        open_to_all = [b for b in bounds if getattr(b, "attributes", None) in ("each", "crossed", "both")]
+        too = [b for b in open_to_all if getattr(b, "within", None) != given]
+        if too and others:
+            named = [(name,) for name in others] if too[0].attributes == "each" else [tuple(others)]
+            instead = " and ".join(repr(replace(too[0], attributes=names).text) for names in named)
+            said.append(
+                f"{given!r} is given in another bound, and {', '.join(repr(b.text) for b in too)} "
+                f"{'compares' if len(too) == 1 else 'compare'} its groups too. Where {given!r} tells nobody apart whom the law protects, "
+                f"name the attributes that do: {instead}."
+            )
+    return said
+
+
 class Bound(ABC):
     """A stated bound. A notion is a frozen dataclass below it, or below one of the families in `notions`.
 

@@ -14,7 +14,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
 from fairbound.rows.labels import two_valued
 from fairbound.rows.reading import column_values, number_column, plain_array
-from fairbound.rows.scores import as_logits
+from fairbound.rows.scores import as_logits, strays_of
 
 
 def more_than_two(scores: Any, classes: Sequence[Any] | None) -> bool:
@@ -47,7 +47,12 @@ def read_decisions(
         return np.asarray(scores), (logits > 0).astype(np.int64), classes
     if threshold is not None:
         raise OptionError("threshold= (--threshold) is of scores, and these are words; leave it out.")
-    y, meant = two_valued(scores, len(values), classes, positive)
+    try:
+        y, meant = two_valued(scores, len(values), classes, positive)
+    except DataError:
+        if (strays := strays_of(scores)) is not None and strays.few:
+            raise DataError(f"{strays.said('the scores')} Correct it.") from None
+        raise
     return y, y, meant
 
 

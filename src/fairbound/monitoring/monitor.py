@@ -129,10 +129,14 @@ class Monitor:
         return self._tally.attributes
 
     @property
-    def groups(self) -> dict[str, set[str]]:
-        """The groups counted so far of each sensitive feature."""
-        keys = self._tally.counts
-        return {a: {str(key[i]) for key in keys if key[i] is not None} for i, a in enumerate(self.attributes or ())}
+    def groups(self) -> dict[str, dict[str, int]]:
+        """The groups of each sensitive feature, and the rows of each that were counted so far."""
+        found: dict[str, dict[str, int]] = {a: {} for a in self.attributes or ()}
+        for key, rows in self._tally.counts.items():
+            for attribute, group in zip(found, key, strict=False):
+                if group is not None:
+                    found[attribute][str(group)] = found[attribute].get(str(group), 0) + rows
+        return found
 
     @property
     def alarms(self) -> dict[str, int]:

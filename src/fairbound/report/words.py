@@ -136,8 +136,14 @@ def members(audit: dict[str, Any]) -> str:
 
 def unit(audit: dict[str, Any]) -> str:
     """What was judged, of which there are some: held-out rows, those of the training file,
-    or the decisions of a monitor."""
-    return "decisions" if audit.get("monitoring") else "rows" if audit["data"].get("trained_on") else "held-out rows"
+    or decisions, of a monitor or without outcomes."""
+    decisions = audit.get("monitoring") or decisions_alone(audit)
+    return "rows" if audit["data"].get("trained_on") else "decisions" if decisions else "held-out rows"
+
+
+def decisions_alone(audit: dict[str, Any]) -> bool:
+    """Whether decisions were judged without outcomes, by the shares selected alone."""
+    return list(audit["metrics"]) == ["selection_rate"]
 
 
 def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") -> str:

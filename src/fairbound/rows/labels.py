@@ -16,6 +16,8 @@ from fairbound.rows.reading import column_array, column_values, is_missing, plac
 MANY_CLASSES = 100
 SOME = 0.01
 """Share of the rows from which on a number that may be a code is spoken of."""
+FEWEST = 10
+"""Rows of the other labels beside which one that is in a single row is taken for a mistake."""
 MANY_NUMBERS = 10
 """More labels than this, each a number, are taken for a quantity."""
 NO = re.compile(
@@ -56,9 +58,9 @@ def positive_last(
     """
     if len(classes) > 2:
         if len({unspelled(c) for c in classes}) == 2:
-            raise DataError(two_needed(classes))
+            raise DataError(two_needed(codes, classes))
         what = None if positive is None else f"positive={positive!r}"
-        raise DataError(f"{two_needed(classes, what, positive)} {BINARY}")
+        raise DataError(f"{two_needed(codes, classes, what, positive)} {BINARY}")
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if is_label(v, positive)]
@@ -95,9 +97,9 @@ def _says_no(label: Any) -> bool:
     return isinstance(label, str) and NO.search(label) is not None
 
 
-def two_needed(classes: tuple[Any, ...], what: str | None = None, positive: Any = None) -> str:
-    """What is said where `what`, None for all that was asked, needs two classes and the labels have more. positive: the
-    label that was named as positive, if one was."""
+def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = None, positive: Any = None) -> str:
+    """What is said where `what`, None for all that was asked, needs two classes and the labels, of class numbers `codes`
+    (n,), have more. positive: the label that was named as positive, if one was."""
     if len({unspelled(c) for c in classes}) == 2:
         shown = shortlist(classes, quoted=True)
         return (
@@ -107,14 +109,18 @@ def two_needed(classes: tuple[Any, ...], what: str | None = None, positive: Any 
     needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shortlist(classes, quoted=True)}."
     if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
         return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
+    times = np.bincount(codes, minlength=len(classes))
+    if len(classes) == 3 and times.min() == 1 and np.sort(times)[1] >= FEWEST:
+        alone = int(times.argmin())
+        return f"{needed} Of these {classes[alone]!r} is in row {int((codes == alone).argmax())} (counting from 0) alone. If that row sums up the others, or is wrong, leave it out."
     rest = [c for c in classes if not _is_missing_code(c)]
-    codes = [c for c in classes if _is_missing_code(c)] if len(rest) == 2 else []
-    if codes:
+    missing = [c for c in classes if _is_missing_code(c)] if len(rest) == 2 else []
+    if missing:
         needed += (
-            f" Is {shortlist(codes, quoted=True)} a code for a missing label? Then empty these cells and leave their rows out "
+            f" Is {shortlist(missing, quoted=True)} a code for a missing label? Then empty these cells and leave their rows out "
             "(--drop-missing-labels; in Python drop the rows)."
         )
-    known = rest if codes else classes
+    known = rest if missing else classes
     one = next((c for c in known if positive is not None and str(c).strip() == str(positive).strip()), known[0])
     return (
         f"{needed} Make a label of one class against the rest, such as y == {one!r}, and take that, or bound the rates of every class "

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import numbers
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, plain_column
+from fairbound.rows.reading import column_array, column_values, is_missing, plain_column
 
 DECISIONS = "The scores are decisions, 1 or not."
 REAL = "The scores are real numbers; positive where above {:g}."
+
+FEW = 0.05
+"""Share of the cells of a column up to which those that are no numbers are taken for mistakes."""
 
 
 def check_finite_scores(scores: np.ndarray) -> None:
@@ -23,6 +27,44 @@ def check_finite_scores(scores: np.ndarray) -> None:
             f"the score is missing or infinite in {gone.sum()} of {len(scores)} rows, the first in row {gone.argmax()} (counting from 0). "
             "Drop these rows or fill them."
         )
+
+
+@dataclass(frozen=True)
+class Strays:
+    """The cells of a column that are no numbers: how many of those that are not missing, and the first with its row."""
+
+    number: int
+    known: int
+    row: int
+    cell: Any
+
+    @property
+    def few(self) -> bool:
+        """Whether nearly all cells are numbers, so that these may be mistakes."""
+        return self.number <= FEW * self.known
+
+    def said(self, what: str) -> str:
+        """A sentence. what: the column."""
+        cells = "cell is no number" if self.number == 1 else "cells are no numbers"
+        return (
+            f"{self.number:,} {cells} among the {self.known:,} of {what}: {self.cell!r} in row {self.row} (counting from 0)"
+            f"{'.' if self.number == 1 else ' is the first.'}"
+        )
+
+
+def strays_of(values: Any) -> Strays | None:
+    """The cells (n,) of a column that are no numbers; None where all are."""
+    known = [(row, cell) for row, cell in enumerate(column_values("the values", values)) if not is_missing(cell)]
+    odd = [(row, cell) for row, cell in known if not _reads_as_number(cell)]
+    return Strays(len(odd), len(known), *odd[0]) if odd else None
+
+
+def _reads_as_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, str]:

@@ -20,6 +20,7 @@ from fairbound.base.errors import OptionError
 from fairbound.rows.reading import take_rows
 from fairbound.tables.files import Reading, check_written, csv_parts, is_parquet, parquet_parts
 from fairbound.tables.kinds import Kinds
+from fairbound.tables.opening import check_plain
 
 ROWS = 1 << 16
 
@@ -59,6 +60,7 @@ class Chunks:
         """
         if rows < 1:
             raise OptionError(f"rows at a time must be at least 1, got {rows}.")
+        check_plain(Path(path))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} is no file; check the path.")
         check_written(path, encoding, decimal)

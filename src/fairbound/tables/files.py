@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import warnings
 import zlib
 from collections import Counter
@@ -18,7 +19,7 @@ from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
 from fairbound.tables.opening import check_plain, how_written, opened, read_text, undecoded
-from fairbound.tables.records import any_field_size, before_header, check_widths, first_lines, records, sniff
+from fairbound.tables.records import any_field_size, before_header, begins_at, check_widths, first_lines, records, sniff
 
 _MISSING_TOO = ("?", ".")  # the latter in files of SAS and Stata
 INDEX = "Unnamed: 0"
@@ -76,7 +77,7 @@ def read_table(
         raise DataError(f"{path}: the file has no header and no rows.") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         check_widths(path, text, separator, len(header))
-        raise DataError(f"{path}: not a readable table: {error}.") from error
+        raise _unreadable(path, error) from error
     frame = _without_index(frame)
     if len(frame) == 0:
         raise _no_rows(path, header)
@@ -113,6 +114,16 @@ def whole_numbers(part: Any, columns: Collection[str]) -> Any:
         ):
             frame[name] = part.select([name]).to_pandas(integer_object_nulls=True)[name]
     return frame
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    """What is said of a table that pandas cannot read, where all its lines are as long as the header."""
+    if opens := re.search(r"EOF inside string starting at row (\d+)", str(error)):
+        line = line_of(path, int(opens[1]) - 1, unclosed=True)  # pandas counts the header too
+        return DataError(
+            f"{path}: a quotation mark in line {line} opens a cell that is never closed. Close it or take it out."
+        )
+    return DataError(f"{path}: not a readable table: {error}.")
 
 
 def _no_rows(path: Path, header: Sequence[str]) -> NoRowsError:
@@ -223,7 +234,7 @@ def csv_parts(
     except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
         if not isinstance(error, EOFError | zlib.error):
             reading.check_widths(path, zipped, encoding, separator, len(header))
-        raise DataError(f"{path}: not a readable table: {error}.") from error
+        raise _unreadable(path, error) from error
 
 
 class _File(NamedTuple):
@@ -334,17 +345,18 @@ def _take_amounts(
     return decimal
 
 
-def line_of(path: str | os.PathLike[str], row: int) -> int | None:
+def line_of(path: str | os.PathLike[str], row: int, unclosed: bool = False) -> int | None:
     """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and
     line breaks in quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the
-    same in Latin-1 as in other encodings that need no byte order mark."""
+    same in Latin-1 as in other encodings that need no byte order mark. unclosed: a cell of it, whose quotation mark is
+    open, goes on to the file's end."""
     try:
         with opened(Path(path), *how_written(Path(path), "latin-1")) as lines, any_field_size():
             separator, _ = sniff(Path(path), first_lines(lines))
             lines.seek(0)
             for at, (record, line) in enumerate(records(lines, separator)):
                 if at == row + 1:
-                    return int(line) - sum(cell.count("\n") for cell in record)
+                    return begins_at(record, int(line), unclosed)
     except (OSError, EOFError, ValueError, zlib.error, csv.Error, DataError):
         pass
     return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fairbound.base.errors import DataWarning
 from fairbound.rows.groups import label_text
 from fairbound.tables.columns import has_leading_zero
 from fairbound.tables.encoder import TableEncoder
@@ -57,18 +59,27 @@ class Kinds:
         return {"dtype": types} | ({"keep_default_na": False, "na_values": []} if self.verbatim else {})
 
     def named(self, frame: Any) -> None:
-        """Write cells of text in a frame as `known` and `keys` have them."""
+        """Write cells of text in a frame as `known` and `keys` have them. Warns: DataWarning where blanks at their ends
+        are all that told cells of `keys` apart."""
         for name in frame.columns:
             if frame[name].dtype.kind in "biufM" or self.verbatim:
                 continue
             values = self.known.get(name, frozenset()) if name in self.text else frozenset()
-            written = {}
+            written, spelled = {}, defaultdict[str, list[str]](list)
             for cell in frame[name].dropna().unique():
+                spelled[str(cell).strip()].append(str(cell))
                 other = _as_known(str(cell), values)
                 if name in self.keys and other == cell and cell.strip() not in values:
                     other = key_text(cell)
                 if other != cell:
                     written[cell] = other
+            if name in self.keys and (alike := next((cells for cells in spelled.values() if len(cells) > 1), None)):
+                warnings.warn(
+                    f"the column {name!r} of the CSV file holds {' and '.join(map(repr, sorted(alike)))}, which differ only in "
+                    "blanks and are read as one. Where they are not, write them otherwise.",
+                    DataWarning,
+                    stacklevel=3,
+                )
             if written:
                 frame[name] = frame[name].map(lambda cell, written=written: written.get(cell, cell), na_action="ignore")
 

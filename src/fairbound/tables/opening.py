@@ -50,7 +50,9 @@ def undecoded(what: str, encoding: str, error: UnicodeError) -> DataError:
 
 
 def check_plain(path: Path) -> None:
-    """Raises: DataError for a pipe or a device, whose rows can be read once at most, or never."""
+    """Raises: DataError for a pipe or a device, whose rows can be read once at most, or never, and for standard input."""
+    if str(path) == "-" and not path.exists():
+        raise DataError("- does not exist, and standard input is not read. Write the rows to a file first.")
     if path.exists() and not path.is_file() and not path.is_dir():
         raise DataError(f"{path} is a pipe or a device, not a file. Write its rows to a file first.")
 

@@ -15,6 +15,8 @@ from typing import Any
 from fairbound.base.errors import DataError
 
 SEPARATORS = (",", ";", "\t")
+FAR = 10
+"""Lines that one record may have before an open quotation mark is taken for the reason."""
 SAYS_SEPARATOR = re.compile(r'"?sep=[,;\t]"?', re.IGNORECASE)
 
 
@@ -38,6 +40,13 @@ def records(text: str | Iterable[str], separator: str) -> Any:
             continue
         if record and not (len(record) == 1 and not record[0].strip()):
             yield record, reader.line_num
+
+
+def begins_at(record: list[str], line: int, unclosed: bool = False) -> int:
+    """The line on which a record begins that ends on `line`. unclosed: its last cell, whose quotation mark is open, also
+    holds the end of the file's last line."""
+    last = record[-1].removesuffix("\n") if unclosed else record[-1]
+    return line - sum(cell.count("\n") for cell in (*record[:-1], last))
 
 
 def first_lines(lines: Iterable[str]) -> str:
@@ -75,6 +84,12 @@ def check_widths(path: Path, text: str | Iterable[str], separator: str, width: i
         with any_field_size():
             for record, line in records(text, separator):
                 if len(record) != width:
+                    begins = begins_at(record, line, unclosed=True)
+                    if line - begins > FAR:
+                        raise DataError(
+                            f"{path}: what begins in line {begins} ends in line {line}, and has {len(record)} fields, the header {width}. "
+                            f"A quotation mark in line {begins} may open a cell that is never closed; close it or take it out."
+                        )
                     raise DataError(
                         f"{path}: line {line} has {len(record)} fields, the header {width}. A cut-off file, or a separator "
                         "inside a cell that is not quoted."

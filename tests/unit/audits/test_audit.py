@@ -46,6 +46,22 @@ def test_verdicts_and_exit_codes(n, rates, verdict, code):
     assert (judged["rows_needed"] is not None) == (verdict == "insufficient")
 
 
+def test_bounds_that_compare_a_variable_given_in_another_are_said_to():
+    rng = np.random.default_rng(0)
+    groups = {
+        name: rng.choice(known, 900)
+        for name, known in (("sex", ["F", "M"]), ("race", ["a", "b"]), ("rich", ["no", "yes"]))
+    }
+    rows = (rng.normal(size=900), rng.integers(0, 2, 900), groups)
+    given = "conditional_demographic_parity[given=rich] <= 0.3"
+    said = lambda *bounds: [w for w in fb.audit(*rows, bounds)["warnings"] if "is given in another" in w]  # noqa: E731
+    (one,) = said("demographic_parity_ratio >= 0.5", given)
+    assert "'rich' is given" in one and "'demographic_parity_ratio >= 0.5' compares its groups too" in one
+    assert "'demographic_parity_ratio[by=sex] >= 0.5' and 'demographic_parity_ratio[by=race] >= 0.5'" in one
+    assert "'equal_opportunity[by=sex+race] <= 0.4'" in said("equal_opportunity[crossed] <= 0.4", given)[0]
+    assert said("demographic_parity_ratio[by=sex] >= 0.5", given) == said(given) == []
+
+
 def test_the_rows_said_to_decide_do_decide():
     rates = {"a": 0.40, "b": 0.43}
     few = fb.audit(*exact(100, rates), PARITY)["constraints"][0]

@@ -336,3 +336,27 @@ def test_the_file_is_read_once_to_say_who_has_no_outcome(run, lent, tmp_path, mo
     times.clear()
     _, out, err = run("compare", "said=approved", "p>0.5", *args)
     assert "said=approved: Who has an outcome depends on the decision" in out and len(times) == 1, err
+
+
+def test_a_report_on_decisions_alone_speaks_of_decisions(run, lent, tmp_path):
+    words = (
+        "audit",
+        "--data",
+        lent[0],
+        "--score",
+        "said",
+        "--positive",
+        "approved",
+        "--group",
+        "sex",
+        "--out",
+        tmp_path / "o",
+    )
+    code, out, err = run(*words, "--constraint", "demographic_parity <= 0.05")
+    page = (tmp_path / "o" / "report.html").read_text()
+    assert code == 1, err
+    assert "2,000 decisions" in out and "held-out" not in out
+    assert "<dt>Decision</dt>" in page and "<dt>Decisions</dt>" in page and "<dt>Label</dt>" not in page
+    assert not any(
+        words in page for words in ("Held-out rows", "held-out rows", "held out", "surrogate used in training")
+    )

@@ -121,6 +121,18 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
     assert check(weighted).passed
 
 
+def test_a_gate_without_a_label_judges_decisions_alone(folder):
+    alone = {"label": None, "model": None, "score": "score", "constraint": ["demographic_parity <= 0.2"]}
+    found = check(gate(folder, "alone.toml", **alone, least={"selection_rate": 0.1}))
+    assert found.passed and found.summary["metrics"].keys() == {"selection_rate"}
+    moved = check(
+        gate(folder, "two.toml", **alone | {"model": "last/model", "score": None}, least=None, baseline="out/model")
+    )
+    assert not moved.passed and "worse than the baseline's" in moved.reasons[0]
+    with pytest.raises(OptionError, match="needs the outcomes of the rows"):
+        check(gate(folder, "lacks.toml", **alone | {"constraint": ["equal_opportunity <= 0.2"]}, least=None))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -263,3 +263,19 @@ def test_what_was_not_delivered_or_is_in_other_units_is_said(fitted, run):
     total = pd.DataFrame([{name: "TOTAL" if name == "id" else "" for name in frame}])
     _, said = predicted(fitted, run, pd.concat([frame, total]))
     assert said["warnings"] == ["1 of 401 rows have no value in any column. Are they blank lines, or sums?"]
+
+
+@pytest.mark.filterwarnings("default::fairbound.DataWarning")
+@pytest.mark.parametrize("more", [(), ("--chunk-rows", "70")])
+def test_groups_of_a_csv_file_that_blanks_alone_tell_apart_are_one_with_a_warning(tmp_path, run, more):
+    frame = pd.DataFrame({"sex": ["F", "F ", "M", "M"] * 50, "y": [0, 1] * 100, "yes": [0, 1, 1, 0] * 50})
+    judged = ("audit", "--data", tmp_path / "d.csv", "--label", "y", "--score", "yes", "--group", "sex")
+    bound = ("--constraint", "demographic_parity <= 0.5", "--out", tmp_path / "o", *more)
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    code, _, said = run(*judged, *bound)
+    assert code == 0, said
+    assert said.count("the column 'sex' of the CSV file holds 'F' and 'F ', which differ only in blanks") == 1
+    found = json.loads((tmp_path / "o" / "audit.json").read_text())
+    assert {group["group"]: group["n"] for group in found["groups"]} == {"F": 100, "M": 100}
+    frame.replace({"F ": "F"}).to_csv(tmp_path / "d.csv", index=False)
+    assert "differ only in blanks" not in run(*judged, *bound)[2]

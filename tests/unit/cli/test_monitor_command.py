@@ -61,7 +61,25 @@ def test_groups_that_a_later_file_writes_otherwise_are_warned_of(run, tmp_path):
         _, out, _ = run(*args, "--data", tmp_path / f"{k}.csv", *bound)
         assert ("2.csv brings groups of sex that no earlier file had: 'female'." in out) == (k == 2)
         assert "decisions of this kind" in out and "held-out" not in out
-    assert fb.Monitor.load(tmp_path / "state" / "monitor.json").groups == {"sex": {"F", "M", "female"}}
+    assert fb.Monitor.load(tmp_path / "state" / "monitor.json").groups["sex"].keys() == {"F", "M", "female"}
+
+
+def test_a_group_that_a_later_file_lacks_is_warned_of_unless_it_may_be_chance(run, tmp_path):
+    args = ("monitor", "--state", tmp_path / "state", "--label", "paid", "--group", "sex", "--score", "p")
+    frame = new_rows(tmp_path / "0.csv", 900, 0)
+    sex = frame["sex"].where(np.arange(900) >= 10, "X")  # 10 of 900
+    frame.assign(sex=sex).to_csv(tmp_path / "0.csv", index=False)
+    assert run(*args, "--data", tmp_path / "0.csv", "--constraint", "demographic_parity <= 0.05")[0] != 2
+    for k, n, gone in ((1, 900, ()), (2, 900, ("F",)), (3, 9000, ("X",))):  # (1 / 2)^10 is 1 in 1,000
+        frame = new_rows(tmp_path / f"{k}.csv", n, k)
+        frame[~frame["sex"].isin(gone)].to_csv(tmp_path / f"{k}.csv", index=False)
+        code, out, _ = run(*args, "--data", tmp_path / f"{k}.csv", "--json")
+        said = [w for w in json.loads(out)["warnings"] if "which earlier files had" in w]
+        assert code != 2 and len(said) == len(gone), (k, said)
+        assert all(
+            f"is of these groups of sex, which earlier files had: {group!r} (about" in w
+            for group, w in zip(gone, said, strict=True)
+        )
 
 
 def test_wrong_use_is_said_and_changes_nothing(run, tmp_path):
@@ -197,7 +215,10 @@ def test_decisions_that_come_again_count_once_by_their_id(run, tmp_path):
         said = json.loads(out)
         assert said["rows"] == 900 + 4 * day and said["counted"] == (904 if day == 1 else 4), err
         assert said["repeated"] == said["rows"] - said["counted"]
-    assert "908 of 912 decisions of daily.csv were left out: their loan was counted before." in out
+    assert (
+        "908 of 912 decisions of daily.csv were left out: their loan was counted before. What was counted then stays"
+        in out
+    )
     assert "come again" not in out and "persons" not in out
     schema.validate(json.loads((state / "audit.json").read_text()))
     assert fb.Monitor.load(state / "monitor.json").columns["id"] == "loan"

@@ -117,7 +117,7 @@ def put(path: list, value):
         (
             put(["constraints", 0, "confidence"], 95),
             "audit.constraints[0].confidence",
-            "95 is greater than the maximum of 1",
+            "95 is greater than or equal to the maximum of 1",
         ),
         (put(["constraints", 0, "rows_needed"], 10.5), "audit.constraints[0].rows_needed", "plain int"),
         (put(["constraints", 0, "groups", "white"], -1), "audit.constraints[0].groups.white", "minimum of 0"),

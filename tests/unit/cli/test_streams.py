@@ -1,0 +1,67 @@
+"""Standard output that nobody reads to its end, as in `fairbound audit ... | head -1`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+
+
+@pytest.fixture
+def audited(tmp_path):
+    """The words of an audit whose bound is met."""
+    rows = "".join(f"{sex},{k % 2},{k % 2}\n" for sex in "FM" for k in range(400))
+    (tmp_path / "d.csv").write_text("sex,approved,paid\n" + rows)
+    bound = ("--group", "sex", "--constraint", "demographic_parity <= 0.3")
+    judged = ("audit", "--data", tmp_path / "d.csv", "--label", "paid", "--score", "approved")
+    return [*judged, *bound, "--out", tmp_path / "out"]
+
+
+def code_of(words, *, closed):
+    """The exit code, and what is printed of errors, where the readers of these streams have gone."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "fairbound", *map(str, words)],
+            **{name: write if name in closed else subprocess.PIPE for name in ("stdout", "stderr")},
+            timeout=120,
+        )
+    finally:
+        os.close(write)
+    return ran.returncode, (ran.stderr or b"").decode()
+
+
+@pytest.mark.parametrize("closed", [("stdout",), ("stdout", "stderr")])
+def test_a_verdict_keeps_its_exit_code_where_nobody_reads_it(audited, closed, tmp_path):
+    code, said = code_of(audited, closed=closed)
+    assert code == 0 and "Broken pipe" not in said and "Exception" not in said
+    assert (tmp_path / "out" / "audit.json").exists() and (tmp_path / "out" / "report.html").exists()
+
+
+def test_help_and_wrong_use_keep_theirs(audited):
+    assert code_of(["--help"], closed=("stdout",)) == (0, "")
+    assert code_of([*audited, "--nonsense"], closed=("stderr",))[0] == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_cannot_be_kept_is_an_error():
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([sys.executable, "-m", "fairbound", "--version"], stdout=full, stderr=subprocess.PIPE)
+    assert ran.returncode == 2 and b"could not print to <stdout>: No space left on device" in ran.stderr
+
+
+def test_a_file_to_write_whose_reader_goes_is_an_error(run, monkeypatch):
+    from fairbound.cli import datasets
+
+    def gone(*_):
+        raise BrokenPipeError(32, "could not write 'p': Broken pipe")
+
+    monkeypatch.setattr(datasets, "list_datasets", gone)
+    code, _, said = run("datasets", "list")
+    assert code == 2 and "could not write 'p'" in said
