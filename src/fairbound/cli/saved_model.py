@@ -53,7 +53,7 @@ def other_columns(folder: Folder | None, label: str, weights: str | None) -> lis
 
 def interrupted(model: Any) -> bool:
     """Whether Ctrl-C cut the training of a fitted estimator short."""
-    return bool(model.solution_.stopped == "interrupted")
+    return bool(model.solution_.interrupted)
 
 
 def training_facts(model: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def on_batches(
         again = run(DualRows(problem, held), method, validation=held)
         if again.found or again.violation < solution.violation:
             solution, followed = again, True
-        elif again.stopped == "interrupted":
+        elif again.interrupted:
             solution = replace(solution, stopped="interrupted")
     missed = [] if held is None or solution.found else missed_beyond_chance(problem, held, solution.x)
     if missed:
@@ -96,10 +96,10 @@ def with_room(
         again = run(problem, replace(method, margin=margin), validation=held)  # type: ignore[type-var]
         if again.found:
             notes = [f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met."]
-        solution = again if again.found or again.stopped == "interrupted" else solution
+        solution = again if again.found or again.interrupted else solution
     return solution, notes
 
 
 def _unfinished(solution: Solution) -> bool:
     """Whether no model other than the start met every bound, and nobody stopped the run."""
-    return not solution.found and solution.stopped != "interrupted"
+    return not solution.found and not solution.interrupted

@@ -52,7 +52,7 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
     free = automatic and estimator.objective in ("auto", "accuracy")
     if not free or not facts["constraints"] or "accuracy" not in facts or estimator.rule_ is not None:
         return False
-    if estimator.solution_.stopped == "interrupted":
+    if estimator.solution_.interrupted:
         return False
     if len(rows.classes) != 2 or isinstance(X, Encoded):
         return False

@@ -61,9 +61,9 @@ def candidates(
         ]
         return [stage for stage in dict.fromkeys(made) if stage != stated]
 
-    if out[-1].model.solution_.stopped != "interrupted":
+    if not out[-1].model.solution_.interrupted:
         out += [judge(m) for m in frontier(classifier, train, stages(INSIDE if at_once else INSIDE_FEW), out[-1].model)]
-    if at_once and _may_smooth(classifier, stated) and out[-1].model.solution_.stopped != "interrupted":
+    if at_once and _may_smooth(classifier, stated) and not out[-1].model.solution_.interrupted:
         smooth = clone(classifier).set_params(algorithm=SMOOTH, objective="loss")
         made = frontier(smooth, train, stages(INSIDE_SMOOTH), out[0].model)
         out += [judge(model)._replace(smoothed=True) for model in made]

@@ -40,7 +40,7 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
             made.dropped_columns_, made.encoder_report_ = before.dropped_columns_, before.encoder_report_
         before = made
         yield made
-        if made.solution_.stopped == "interrupted":
+        if made.solution_.interrupted:
             return
 
 

@@ -81,9 +81,9 @@ def train_full_batch(
     """
     runs = _Runs.of(problem, method, refined, weight_decay, options)
     runs, solution, share, separated = _begun(problem if part is None else part(), runs, whole=part is None)
-    if part is not None and solution.stopped != "interrupted":
+    if part is not None and not solution.interrupted:
         solution = runs.run(problem, share, solution)
-    if solution.feasible and runs.held is None and solution.stopped != "interrupted":
+    if solution.feasible and runs.held is None and not solution.interrupted:
         solution = _moved_along_lines(problem, runs, solution, share, separated)
     if runs.held is not None and problem.plan.ranks:
         near: Any = BothRows(problem, runs.held)
@@ -153,7 +153,7 @@ def _begun(problem: FairProblem, runs: _Runs, whole: bool) -> tuple[_Runs, Solut
 
     whole: whether these are all rows."""
     solution = runs.lowest_loss(problem)
-    separated = solution.stopped != "interrupted" and _separates(problem, solution.x)
+    separated = not solution.interrupted and _separates(problem, solution.x)
     if separated and not runs.decay:
         runs = replace(runs, decay=USUAL / problem.total_rows)
         solution = runs.lowest_loss(problem, solution)
@@ -169,7 +169,7 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
     few = auto and problem.total_rows < ROWS_EACH * problem.n
     tried = None if few and not constant_on(problem, seen[0].accuracy) else MIDDLE
     refused: list[tuple[Solution, float, _Quality]] = []
-    while tried is not None and solution.stopped != "interrupted":
+    while tried is not None and not solution.interrupted:
         after = runs.run(problem, tried, solution)
         now, before = _quality(problem, after.x), seen[0]
         least = min(now, *seen).area - AUC_LOSS if auto else 0.0
@@ -222,7 +222,7 @@ def _despite_the_area(
     if bought:
         _, after, share = max(bought, key=lambda one: one[0])
         return replace(after, stopped=solution.stopped), share
-    if not alone or problem.total_rows < MANY_ROWS or share >= MIDDLE or solution.stopped == "interrupted":
+    if not alone or problem.total_rows < MANY_ROWS or share >= MIDDLE or solution.interrupted:
         return kept
     after, tried, _ = refused[-1]
     x, t = part_way(problem, solution.x, after.x, lambda at: area_of_loss - area(problem, at) <= AUC_LOSS)

@@ -64,7 +64,7 @@ def finished(
     options |= {"validation": beside, "x0": first, "weight_decay": decay_of(own, weight_decay, True)}
     after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
     after = decided(own, after, None)[0] if areas else after
-    if after.stopped == "interrupted" or (solution.found and not after.feasible):
+    if after.interrupted or (solution.found and not after.feasible):
         return replace(solution, stopped=after.stopped), {}
     before = x[: -own.model.n]
     whole = replace(after, x=torch.cat([before, after.x]), last=torch.cat([before, after.last]))

@@ -55,7 +55,7 @@ def moved_inside(trained: Trained, **options: Any) -> Trained:
     aim: Any = Decayed(stated, decay) if decay else stated
     for margin in MARGINS:
         smooth = solve(aim, FullBatchALM(dual_values="surrogate", margin=margin), **options)
-        if smooth.stopped == "interrupted":
+        if smooth.interrupted:
             break
         x = fewer_wrong(problem, smooth.last)
         if float(problem.evaluate(x).violation) <= 0:
@@ -75,7 +75,7 @@ def _asked_for(trained: Trained) -> bool:
     if accuracy is None or not problem.shards.alone or problem.rows > MOST_ROWS or problem.plan.beyond_means:
         return False
     largest = largest_share(problem)
-    interrupted = trained.solution.stopped == "interrupted"
+    interrupted = trained.solution.interrupted
     return not interrupted and largest < MOST and hardly_better_than_constant(accuracy, largest)
 
 

@@ -43,7 +43,7 @@ def train_ranker(
     run = partial(_run, limit=limit, batch_size=size, seed=seed, progress=ranker.progress, x0=x0)
     solution, more = with_room(run, problem, held, method, () if choice.at_once else choice.margins)
     notes = [*([choice.why] if choice.why else []), *said, *more]
-    unmet = problem.m and not solution.found and solution.stopped != "interrupted"
+    unmet = problem.m and not solution.found and not solution.interrupted
     if choice.automatic and choice.at_once and unmet:
         rival, more = with_room(run, problem, held, ALM(), MARGINS)
         notes += more

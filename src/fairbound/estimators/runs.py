@@ -38,7 +38,7 @@ def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
 def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, **options: Any) -> Solution:
     """What `solved` makes of a first `solution`."""
     held = options.get("validation")
-    if held is None or not problem.plan.ranks or solution.stopped == "interrupted":
+    if held is None or not problem.plan.ranks or solution.interrupted:
         return solution
     if float(held.evaluate(solution.last).violation) <= 0:
         return solution

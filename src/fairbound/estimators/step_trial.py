@@ -58,7 +58,7 @@ def step_tried(run: Callable[..., Solution], problem: Problem, method: ALM, limi
             solution = run(problem, now, budget=part, patience=1.0)
         except NonFiniteError:  # too long a step; where it is the method's own, the run itself says so
             continue
-        if solution.stopped == "interrupted":
+        if solution.interrupted:
             return Trial(method, limit, interrupted=solution)
         share, passes = _used(limit, solution, problem.rows), solution.counts.samples / problem.rows
         if factor == 1 and (solution.steps < STEPS / 2 or passes > share * MOST_PASSES):

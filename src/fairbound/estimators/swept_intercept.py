@@ -49,7 +49,7 @@ def swept_intercept(trained: Trained) -> Trained:
     cells = np.append(problem.counts_of_cells(), problem.rows)
     alone = problem.within(cells <= FEW)
     coarse = bounds_below_a_step(problem.plan, problem.counts_of_cells()) and alone.any()
-    if solution.stopped == "interrupted" or (solution.found and not coarse):
+    if solution.interrupted or (solution.found and not coarse):
         return trained
     decay = trained.optimality.get("weight_decay", 0.0)
     orders = [_without_bounds(problem, decay, alone, label) for label in ((None, 0, 1) if coarse else (None,))]

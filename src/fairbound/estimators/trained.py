@@ -143,6 +143,6 @@ def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trai
         return not found, 0.0 if found else float(solution.violation), aim
 
     if rank(first) <= rank(second):
-        stopped = "interrupted" if second.solution.stopped == "interrupted" else first.solution.stopped
+        stopped = "interrupted" if second.solution.interrupted else first.solution.stopped
         return first._replace(solution=replace(first.solution, stopped=stopped))
     return second._replace(notes=[*second.notes, note])

@@ -148,7 +148,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     if limits and limits[-1] is not limit:
         method = replace(method, step_size=STEP_SIZE)
     trained = _network(made, method, run, limit, limits, options)
-    if trained.solution.found or trained.solution.stopped == "interrupted":
+    if trained.solution.found or trained.solution.interrupted:
         return trained
     batches = on_batches(made, run, method, choice.margins, limit)
     return better(trained, batches, refined, "Random batches alone gave the better model, which is taken.")
@@ -167,7 +167,7 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
     if not choice.automatic or not isinstance(method, ALM) or not groups or is_linear(problem.model):
         return trained
     accuracy = trained.accuracy()
-    if accuracy is None or solution.stopped == "interrupted" or not problem.shards.alone:
+    if accuracy is None or solution.interrupted or not problem.shards.alone:
         return trained
     if not hardly_better_than_constant(accuracy, largest_share(problem)):
         return trained
@@ -224,7 +224,7 @@ def _network(
         return _with_last_layer(Trained(problem, held, solution, by, until, notes, []), options)
 
     bound = trained(method)
-    if not problem.m or bound.solution.stopped == "interrupted":
+    if not problem.m or bound.solution.interrupted:
         return bound
     free = trained(SGD(step_size=method.step_size, decay=0.5))
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
@@ -234,7 +234,7 @@ def _network(
 def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
     """Whether random batches need not be tried after all rows at once;
     those of few rows of an interval say little of its distribution, and a bound of 0 may leave nothing to try."""
-    if trained.solution.stopped == "interrupted" or any(b.free_thresholds for b in problem.plan.notions):
+    if trained.solution.interrupted or any(b.free_thresholds for b in problem.plan.notions):
         return True
     if _beyond_few_rows(problem):
         return True
@@ -266,7 +266,7 @@ def _beyond_few_rows(problem: FairProblem) -> list[str]:
 
 def _with_last_layer(trained: Trained, options: TrainingOptions) -> Trained:
     """`trained` with its last layer solved on all of its rows. Itself where that is of no use."""
-    if trained.solution.stopped == "interrupted":
+    if trained.solution.interrupted:
         return trained
     solution, optimality = finished(
         trained.problem, trained.held, trained.solution, refined=options.refined, weight_decay=options.weight_decay,

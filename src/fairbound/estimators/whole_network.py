@@ -67,7 +67,7 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
     built_in = isinstance(problem.model, MLP)
-    if not problem.m or not small or not built_in or problem.plan.ranks or solution.stopped == "interrupted":
+    if not problem.m or not small or not built_in or problem.plan.ranks or solution.interrupted:
         return solution, 0
     try:
         part, others = _parts(problem, seed)
@@ -75,8 +75,8 @@ def trained_further(problem: FairProblem, solution: Solution, seed: int, progres
         return solution, 0
     tried = _rounds(part, solution.last, ROUNDS, progress, others)
     rounds = cheapest(tried.records, tried.state.multipliers)
-    if tried.stopped == "interrupted" or not rounds:
-        return replace(solution, stopped="interrupted") if tried.stopped == "interrupted" else solution, 0
+    if tried.interrupted or not rounds:
+        return replace(solution, stopped="interrupted") if tried.interrupted else solution, 0
     return joined(solution, _rounds(problem, solution.last, rounds, progress), stay=True), rounds
 
 
@@ -106,7 +106,7 @@ def useful_steps(
     steps = 0
     for limit in limits:
         tried = run(part, method, validation=others, patience=1.0, budget=limit)
-        if tried.stopped == "interrupted":
+        if tried.interrupted:
             violation = problem.evaluate(tried.x).violation
             return 0, replace(tried, feasible=violation <= 0, violation=violation)
         steps = max(cheapest(tried.records, tried.state.multipliers), 1)

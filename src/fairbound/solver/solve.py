@@ -53,6 +53,11 @@ class Solution:
         """Whether a point other than the start met every bound, of a single run."""
         return bool(self.feasible) and int(self.best_step) > 0
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended it, as by Ctrl-C."""
+        return self.stopped == "interrupted"
+
     def __repr__(self) -> str:
         last = self.records[-1]["train"]["f"] if self.records else None
         return (

@@ -122,7 +122,7 @@ def run_cell(cell: Cell, folder: Path, data_dir: str | None, environment: dict[s
 def _run(cell: Cell, folder: Path, data_dir: str | None, environment: dict[str, Any]) -> dict[str, Any]:
     task = imported(cell.measures).task(cell, data_dir)
     solution, config = _solved(task, cell, folder)
-    if solution.stopped == "interrupted":
+    if solution.interrupted:
         return {"status": "interrupted", "message": "stopped by the user; it goes on from its checkpoint"}
     facts = {
         "cell": cell.key, "data": cell.data, "method": cell.method.key, "seed": cell.seed, "checksum": task.checksum,
