@@ -115,7 +115,7 @@ def noise_of(plan: Plan, rates: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(m,) by how much a contrast of rates may be off, at most: twice the standard error of the difference of two rates
     of 1/2. Infinite for others. rates: (K,) as of `of_rates`. weight: (K,) of the cells' running means."""
     counted = np.append(np.where(rates, weight, 0.0), np.inf)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return NOISE * np.sqrt(0.5 / counted[plan.cells_of].min(-1))
 
 
