@@ -76,7 +76,8 @@ class Dual:
     dual_every: steps between moves of the multipliers; before the first, rows are only measured. None: 20. Under
         bounds on rates, unless `distributed`, small batches make it longer, with longer moves: until rows fill `memory`
         (at most 2048), 64 steps at most.
-    dual_step_size (eta): per move; make it and `dual_every` smaller by the same factor.
+    dual_step_size (eta): per move; make it and `dual_every` smaller by the same factor. Under bounds on rates a move is
+        smaller by itself where `memory` holds the rows of more than 16 steps.
     penalty (rho), dual_values, multiplier_bound, decay, decay_steps: as in ALM; k counts step() calls.
     memory: rows after which a row's part in the running estimates has fallen to 1/e; larger is less noisy and later.
         None: 2048, or as many as `groups` has if these are fewer, and at least 32 per cell.
@@ -294,7 +295,8 @@ class Dual:
         room = rooms(c.contrasts, memo, c.of_losses, self._means.state, s["multipliers"])
         since = self._means.state["total_rows"] - before
         noise = noise_of(self.plan, c.rates, self._means.state["weight"])
-        s |= moved(s, self.config, c.scale, g, known, room, self.plan.bounds, since / self.memory, noise)
+        behind = (s["k"] - s["weighed"]) * min(self.memory, before + since) / max(since, 1)
+        s |= moved(s, self.config, c.scale, g, known, room, self.plan.bounds, since / self.memory, noise, behind)
         s["weighed"], s["processes"] = s["k"], world
         self._best.note(s, self._means.state, since)
         self._weigh(memo)

@@ -10,6 +10,10 @@ Another contrast that swings from one side of its bound to the other is moved an
 learning rate: from its third turn on each halves its step and its penalty, down to a quarter. Turns are forgotten, one
 in the time of 16 memories, as a learning rate may have fallen since.
 
+Estimates look back on `memory` rows, and the fewer rows a step brings, the more steps these are. Meanwhile multipliers
+go on rising by what was, and model and multipliers chase each other. So where they are more than `BEHIND` steps,
+contrasts of rates move by as much less at a step. Their penalty stays, as it damps.
+
 Of such contrasts many may be broken at once, as of every two groups for each class and label. Their weights add up, and
 more so the fewer rows each is about, until the loss no longer counts. So beyond `CROWD` of them they share the steps and
 the penalty that so many would have.
@@ -25,7 +29,6 @@ from fairbound.fairness.contrasts import Memo, PlanContrasts
 from fairbound.fairness.plan import Plan
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
-from fairbound.optim.means import LEAST
 
 FASTEST, GROWTH = 8.0, 1.5  # times the usual step at most, and more for every `memory` rows
 DAMPING = 2.0  # times the usual penalty
@@ -35,6 +38,7 @@ NOISE = 2.0  # standard errors of a rate by which a contrast is surely on one si
 FREE, MOST = 2, 4  # turns that change nothing, as a first rise that goes too far; and that are counted at most
 FORGOTTEN = 16  # times `memory`, after which a turn counts no longer
 CROWD = 4  # broken contrasts that each take a whole step
+BEHIND = 16  # steps that estimates of rates may look back on before multipliers move by less
 
 
 def rooms(
@@ -68,18 +72,23 @@ def moved(
     bounds: np.ndarray | None = None,
     part: float = 1.0,
     noise: np.ndarray | None = None,
+    behind: float = 0.0,
 ) -> dict[str, np.ndarray]:
     """g, multipliers y, weights w, pace, side and turns (m,) after an update. state: of a `Dual`, k steps of which `weighed` had
     passed at the last one;
     scale: (m,) see `dual_scale`; fresh: (m,) which contrasts had rows since then, None where all had: the others keep
     their g, y and pace. room: as of `rooms`, for bounds (m,); part: rows since the last update over `memory`; noise: (m,)
-    as of `turned`."""
+    as of `turned`; behind: steps in which the rows came that estimates look back on."""
     slower = decayed(state["k"], config.decay_steps, config.decay) * (state["k"] - state["weighed"]) / config.dual_every
     step, y, pace = config.dual_step_size * slower * scale, state["multipliers"], state["pace"]
     most, damped, asked = config.multiplier_bound, config.penalty * scale, g
+    shared: Any = 1.0
     if (crowd := broken_at_once(g, fresh, room)) > CROWD:
         shared = CROWD / crowd if room is None else np.where(room < np.inf, 1.0, CROWD / crowd)
-        step, damped = step * shared, damped * shared
+        damped = damped * shared
+    if behind > BEHIND and noise is not None:
+        shared = np.minimum(shared, np.where(noise < np.inf, BEHIND / behind, 1.0))
+    step = step * shared
     side, turns = turned(state, g, fresh, noise, part)
     if np.count_nonzero(turns > FREE):
         gain = 0.5 ** np.maximum(turns - FREE, 0)
@@ -106,7 +115,8 @@ def noise_of(plan: Plan, rates: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(m,) by how much a contrast of rates may be off, at most: twice the standard error of the difference of two rates
     of 1/2. Infinite for others. rates: (K,) as of `of_rates`. weight: (K,) of the cells' running means."""
     counted = np.append(np.where(rates, weight, 0.0), np.inf)
-    return NOISE * np.sqrt(0.5 / np.maximum(counted[plan.cells_of].min(-1), LEAST))
+    with np.errstate(divide="ignore", over="ignore"):
+        return NOISE * np.sqrt(0.5 / counted[plan.cells_of].min(-1))
 
 
 def turned(

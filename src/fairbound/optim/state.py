@@ -21,6 +21,7 @@ FORMAT = 4
 SIGNED = ("g", "side", "mean", "trail", "window", "smallest", "low", "high")
 PASS_LOGITS = " If the scores are probabilities, pass the logits that go into them."
 SWING = 6.0  # standard errors between the least and the largest of a few independent estimates, seldom by chance
+CALM = "Quarter dual_step_size and penalty, take larger batches, or lower the learning rate and let it decay"
 SAME_SIDE = "on the same side of every threshold"
 MAYBE = ("smallest", "low", "high")  # NaN before the first update
 CAPPED = ("multipliers", "w")
@@ -107,6 +108,24 @@ class DualReport:
         over = self.values[text] - self.bounds[text]
         return (-over if ">=" in text else over) > self.unsure(text)
 
+    def _of_missed(self) -> list[str]:
+        """What to do about bounds that are missed now, at most a line each for those that swing and for others."""
+        missed = [text for text in self.values if self._missed(text)]
+        lines: list[str] = []
+        if not self.multipliers or self.at_cap:
+            return lines
+        if swing := [text for text in missed if text in self.ranges]:
+            lines.append(
+                f"multipliers swing for {shortlist(swing)}: a difference was broken, met and broken again, as they move too fast for "
+                f"this loop. {CALM} (docs/pytorch.md), or keep a moment that met it."
+            )
+        if rise := [text for text in missed if text not in self.ranges]:
+            lines.append(
+                f"multipliers still rise for {shortlist(rise)}: train longer, with a learning rate that decays, or keep a "
+                "moment that met it (docs/pytorch.md)."
+            )
+        return lines
+
     def __str__(self) -> str:
         lines = [f"{self.steps} steps, {self.batches} batches, {self.rows} rows, {self.processes} process(es)"]
         if self.batches and not self.steps:
@@ -115,12 +134,7 @@ class DualReport:
             about = (text, value, self.unsure(text), self.bounds[text], self.smallest[text])
             where = "not measured yet" if math.isnan(value) else _where(*about, self.swing(text))
             lines.append(f"{text}: {where}")
-        missed = [text for text in self.values if self._missed(text)]
-        if missed and self.multipliers and not self.at_cap:
-            lines.append(
-                f"multipliers still rise for {shortlist(missed)}: train longer, with a learning rate that decays, or keep a "
-                "moment that met it (docs/pytorch.md)."
-            )
+        lines += self._of_missed()
         if self.rests_on:
             fewest = sorted(self.rests_on.items(), key=lambda item: item[1])
             lines.append(
@@ -177,7 +191,8 @@ def _where(text: str, value: float, off: float, bound: float, best: float, swing
         if swing:
             low, high = swing
             where = (
-                f"circles the bound, lately between {low:.2g} and {high:.2g}: let the learning rate decay, or lower it"
+                f"circles the bound, lately between {low:.2g} and {high:.2g}: let the learning rate decay, lower it, or quarter "
+                "dual_step_size and penalty"
             )
     return f"{value:.4g}{f' ± {off:.2g}' if off else ''}, {where}"
 

@@ -97,22 +97,25 @@ def test_value_and_gradient_are_those_of_the_formula(stated, size):
 
 @pytest.mark.parametrize(("size", "steps"), [(8, 64), (64, 32), (512, 20)])
 def test_small_batches_are_put_together_and_multipliers_keep_their_pace(size, steps):
+    """The pace from step 320 to 640: before, the rows that estimates look back on become more at each update."""
     group, options = torch.arange(size) % 2, {"group_names": ["a", "b"], "dual_step_size": 0.01, "decay": 0.0}
     waiting, fixed = [Dual("demographic_parity <= 0.1", dual_every=every, **options) for every in (None, 20)]
     together, moved = Dual("demographic_parity <= 0.1", distributed=True, **options), []
-    losses = Dual("loss_gap <= 0.1", **options)
-    for k in range(1, 321):
+    losses, early = Dual("loss_gap <= 0.1", **options), []
+    for k in range(1, 641):
         for dual in (waiting, fixed, together, losses):
             dual.loss(1 - 2.0 * group, group, group)
             dual.step()
         moved += [k] if waiting.state_dict()["weighed"] == k else []
+        early = early if k > 320 else [dual.multipliers for dual in (waiting, fixed)]
         assert together.state_dict()["weighed"] == losses.state_dict()["weighed"] == k // 20 * 20
-    assert moved == list(range(steps, 321, steps))
-    torch.testing.assert_close(waiting.multipliers, fixed.multipliers, rtol=1e-9, atol=0)
-    assert waiting.multipliers.max() == pytest.approx(16 * 0.01 * 0.9, rel=1e-9)
+    assert moved == list(range(steps, 641, steps))
+    paces = [dual.multipliers - before for dual, before in zip((waiting, fixed), early, strict=True)]
+    torch.testing.assert_close(*paces, rtol=1e-9, atol=0)
+    assert paces[0].max() == pytest.approx(min(1, size / 128) * 16 * 0.01 * 0.9, rel=1e-9)
     waiting.loss(1 - 2.0 * group, group, group)
     waiting.step()
-    assert waiting.report().rows == 321 * size and waiting.state_dict()["queue"]["sizes"] == [size]
+    assert waiting.report().rows == 641 * size and waiting.state_dict()["queue"]["sizes"] == [size]
 
 
 def test_other_batches_may_come_between():
