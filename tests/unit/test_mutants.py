@@ -355,7 +355,7 @@ MUTANTS = {
     "amounts: brackets are no minus": Mutant("tables/amounts.py", 'sign = "-" if bracketed or found["last"]', 'sign = "" if bracketed or found["last"]', "unit/tables/test_amounts.py"),
     "amounts: codes are numbers": Mutant("tables/amounts.py", 'if c.form and (c.unit or c.mark or c.cents)}', "if c.form}", "unit/tables/test_amounts.py"),
     "encodings: the caller before the byte order mark": Mutant("tables/opening.py", "if first.startswith(mark)), encoding or", "if not encoding and first.startswith(mark)), encoding or", "unit/tables/test_files.py"),
-    "lines: breaks in cells not counted": Mutant("tables/files.py", 'int(line) - sum(cell.count', 'int(line) - 0 * sum(cell.count', "unit/cli/test_doors.py"),
+    "lines: breaks in cells not counted": Mutant("tables/records.py", 'return line - sum(cell.count', 'return line - 0 * sum(cell.count', "unit/cli/test_doors.py"),
     "lines: rows of a part taken for the file's": Mutant("cli/columns.py", "row if rows is None else int(rows[row])", "row", "unit/cli/test_doors.py"),
     "stream: all rows are learnt from": Mutant("cli/areas.py", "for numbers, features in _encoded(rows, split.train, encoder):", "for numbers, features in _encoded(rows, np.arange(len(rows.y)), encoder):", "unit/cli/test_areas_command.py"),
     "rows: sets without rows are complete": Mutant("fairness/area_problems/row_saddle.py", "self._cells_of[one]) > 0 for one", "self._cells_of[one]) >= 0 for one", "unit/estimators/test_streaming_auc.py"),

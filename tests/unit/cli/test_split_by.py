@@ -73,7 +73,7 @@ def test_the_rows_of_a_person_are_judged_together(run, visits, tmp_path):
     """`audit --clusters`, a gate and a file of numbers; without the option a warning, also of `monitor` and `compare`."""
     frame = pd.read_csv(visits)
     frame["decision"] = np.where(frame.age > 40, "yes", "no")
-    frame.to_csv(visits, index=False)
+    frame.assign(guess=frame.age + 1).to_csv(visits, index=False)
     call = ["--data", visits, "--label", "cured", "--group", "sex", "--constraint", "demographic_parity <= 0.2"]
     scored = [*call, "--score", "decision"]
     width = {}
@@ -103,7 +103,7 @@ def test_the_rows_of_a_person_are_judged_together(run, visits, tmp_path):
     for more, said in ((["--chunk-rows", "50"], "leave --clusters or"), (["--qid", "age"], "not for rankings")):
         code, _, err = run("audit", *scored, *more, "--clusters", "patient_id", "--out", tmp_path / "a")
         assert code == 2 and said in err
-    numbers = ["--data", visits, "--label", "age", "--score", "age", "--group", "sex", "--clusters", "patient_id"]
+    numbers = ["--data", visits, "--label", "age", "--score", "guess", "--group", "sex", "--clusters", "patient_id"]
     run("audit", *numbers, "--constraint", "residual_gap[largest=50] <= 5", "--out", tmp_path / "n")
     (judged,) = json.loads((tmp_path / "n" / "audit.json").read_text())["constraints"]
     assert "rows of a cluster as one" in judged["method"]
