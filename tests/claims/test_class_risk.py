@@ -304,7 +304,7 @@ def test_tables_sparse_rows_and_modules_are_taken_and_equal_seeds_give_equal_bit
     assert fb.FairClassifier(stated, budget=QUICK).fit(thin, y).decision_function(thin).shape == (900, 3)
     module = fb.FairClassifier(stated, model=nn.Linear(3, 3), budget=QUICK).fit(X, y)
     assert module.score(X, y) > 0.6
-    with pytest.raises(OptionError, match=r"\(rows, outputs\)"):
+    with pytest.raises(OptionError, match=r"give 3 scores per row, \(rows, 3\)"):
         fb.FairClassifier(stated, model=nn.Linear(3, 1), budget=QUICK).fit(X, y)
 
 

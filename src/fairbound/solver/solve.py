@@ -173,7 +173,7 @@ def _message(run: Run) -> str:
 
 def _divergence(rows: list[dict[str, Any]]) -> str:
     """A sentence, where the last record of one run has both a higher objective than the first and a larger violation."""
-    if not all("train" in row and isinstance(row["train"].get("f"), float) for row in rows[:1] + rows[-1:]):
+    if not rows or not all(isinstance(row.get("train", {}).get("f"), float) for row in (rows[0], rows[-1])):
         return ""
     (f, before), (last, after) = ((row["train"]["f"], max(0.0, *row["train"]["g"])) for row in (rows[0], rows[-1]))
     if not (last > f and after > before):

@@ -39,8 +39,9 @@ def run_of(costs, *, seconds=0.1, samples=640, stopped="budget", seen=None):
         counts = SimpleNamespace(samples=samples)
         records = [last(0.0, [0.0]), last(*costs[size])]
         return SimpleNamespace(
-            records=records, steps=steps, seconds=seconds, counts=counts, last=torch.full((2,), size), stopped=stopped
-        )
+            records=records, steps=steps, seconds=seconds, counts=counts, last=torch.full((2,), size),
+            interrupted=stopped == "interrupted",
+        )  # fmt: skip
 
     return run
 

@@ -140,7 +140,7 @@ def test_lines_lose_nothing_and_find_more_on_some_tables(monkeypatch):
             assert fair.fit_report_["feasible"] and fair.fit_report_["constraints"][0]["train_value"] <= 0.05
             fits.append(fair.score(X, y))
         gains.append(fits[1] - fits[0])
-    assert min(gains) > -1e-6 and max(gains) > 0.003
+    assert min(gains) > -1e-6 and max(gains) > 0.5 / len(y)  # a row
 
 
 def test_a_model_that_meets_the_bounds_stays_where_another_is_not_clearly_more_accurate(monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.estimators.choosing import chosen
 from fairbound.models.model import ModuleModel
@@ -49,8 +50,9 @@ def test_auto_is_run_as_the_classifier_runs_it(tmp_path):
     asked = which_method.Options(**GENERATED)
     images = which_method._model("conv", np.zeros((2, 1, 28, 28), dtype=np.float32), 0)
     assert isinstance(images, ModuleModel) and images.scores(images._start, torch.zeros(3, 1, 28, 28)).shape == (3,)
-    choice = chosen("auto", images, loss="logistic", objective="loss", stated=[asked.constraint])
-    assert choice.method.name == "alm"
+    stated = [fb.constraint(asked.constraint)]
+    choice = chosen("auto", images, np.zeros((2, 1, 28, 28)), loss="logistic", objective="loss", stated=stated)
+    assert choice.method.name == "alm" and choice.last_layer
 
 
 def test_images_have_groups_of_equal_size_and_their_own_split():
