@@ -165,6 +165,7 @@ def test_with_fewer_than_ten_rows_for_each_number_auto_stays_at_the_lowest_loss(
     assert share_of(seen, refined, monkeypatch, rows=rows, common=common, numbers=10) == taken
 
 
+@pytest.mark.long
 def test_on_wide_tables_the_default_is_as_accurate_on_new_rows_as_the_lowest_loss():
     """60 columns made of 8 numbers, and 200 rows: the error rate of so few says little of new rows."""
     rights: dict[str, list[float]] = {"auto": [], "loss": [], "accuracy": []}
