@@ -11,7 +11,9 @@ from sklearn.linear_model import LinearRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.penalty import penalised
 from fairbound.fairness.notions import constraint
+from fairbound.models.mlp import MLP
 from fairbound.report import audit_page, schema
 from fairbound.testing import check_gradient
 
@@ -95,6 +97,23 @@ def test_a_gap_that_costs_much_is_closed_at_the_exact_price(bound):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
+@pytest.mark.parametrize(("apart", "usual"), [(0.02, False), (3.0, True)])
+def test_the_penalty_takes_what_exceeds_a_linear_bound_to_an_eleventh_in_a_round(apart, usual):
+    """rho = 10 / (a' H^-1 a), or 100 where that is more, for the slope a and the curvature H of least squares."""
+    rng = np.random.default_rng(0)
+    group = np.arange(500) % 2
+    X = rng.normal(size=(500, 3)) + apart * group[:, None]
+    problem = fb.FairProblem(
+        MLP(3), X, X[:, 0] + rng.normal(size=500), group, "residual_gap <= 0.1", loss="squared", dtype=torch.float64
+    )
+    found = penalised(fb.FullBatchALM(), problem)
+    A = np.c_[X, np.ones(500)]
+    a = A[group == 1].mean(0) - A[group == 0].mean(0)
+    steep = 10 / (a @ np.linalg.solve(2 * A.T @ A / 500, a))
+    assert (steep < 100) == usual
+    assert found.penalty == pytest.approx(max(steep, 100.0), rel=1e-6)
+
+
 @pytest.mark.parametrize(("alike", "share"), [(0.03, 0.05), (0.03, 0.8), (0.3, 0.9), (1.0, 0.5)])
 def test_linear_bounds_of_groups_however_alike_are_met_at_the_exact_price(alike, share):
     """The flatter the bounds, the larger the multipliers, up to many times what the usual penalty can raise them to."""
