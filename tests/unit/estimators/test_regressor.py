@@ -96,7 +96,6 @@ def test_a_gap_that_costs_much_is_closed_at_the_exact_price(bound):
     assert fair.fit_report_["train_loss"] <= 1.01 * ((A @ exact - y) ** 2).mean()
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
 @pytest.mark.parametrize(("apart", "usual"), [(0.02, False), (3.0, True)])
 def test_the_penalty_takes_what_exceeds_a_linear_bound_to_an_eleventh_in_a_round(apart, usual):
     """rho = 10 / (a' H^-1 a), or 100 where that is more, for the slope a and the curvature H of least squares."""
@@ -114,6 +113,7 @@ def test_the_penalty_takes_what_exceeds_a_linear_bound_to_an_eleventh_in_a_round
     assert found.penalty == pytest.approx(max(steep, 100.0), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
 @pytest.mark.parametrize(("alike", "share"), [(0.03, 0.05), (0.03, 0.8), (0.3, 0.9), (1.0, 0.5)])
 def test_linear_bounds_of_groups_however_alike_are_met_at_the_exact_price(alike, share):
     """The flatter the bounds, the larger the multipliers, up to many times what the usual penalty can raise them to."""
