@@ -19,6 +19,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.methods import SGD, algorithm
 from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel
+from fairbound.models.scoring import last_inputs
 from fairbound.solver.solve import solve
 from fairbound.studies.rows import PARTS, LabelledRows, in_parts
 
@@ -73,9 +74,8 @@ def last_layer_solved(model: ModuleModel, rows: LabelledRows, x: Tensor, bound: 
     anything found is.
     """
     before, own = x[: model.n - LAST - 1], x[model.n - LAST - 1 : model.n]
-    model.bind(x)
-    with torch.no_grad():
-        inputs = model.module[:-1](torch.from_numpy(rows.x))  # type: ignore[index]
+    inputs = last_inputs(model, x, torch.from_numpy(rows.x))
+    assert inputs is not None
     problem = FairProblem(MLP(LAST), inputs.numpy(), rows.y, rows.group, [bound])
     x0 = problem.start([0])
     x0[: LAST + 1] = own

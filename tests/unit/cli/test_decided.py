@@ -32,21 +32,14 @@ def lent(tmp_path):
     return tmp_path / "lent.csv", table
 
 
+def in_words(data, out):
+    """An audit of the decisions that are words."""
+    return ("audit", "--data", data, "--score", "said", "--positive", "approved", "--group", "sex", "--out", out)
+
+
 def test_decisions_in_words_are_judged_without_outcomes(run, lent, tmp_path):
     path, table = lent
-    args = (
-        "audit",
-        "--data",
-        path,
-        "--score",
-        "said",
-        "--positive",
-        "approved",
-        "--group",
-        "sex",
-        "--out",
-        tmp_path / "o",
-    )
+    args = in_words(path, tmp_path / "o")
     code, out, err = run(*args, "--constraint", "demographic_parity <= 0.05", "--weights", "w")
     assert code == 1, err
     found = json.loads((tmp_path / "o" / "audit.json").read_text())
@@ -339,19 +332,7 @@ def test_the_file_is_read_once_to_say_who_has_no_outcome(run, lent, tmp_path, mo
 
 
 def test_a_report_on_decisions_alone_speaks_of_decisions(run, lent, tmp_path):
-    words = (
-        "audit",
-        "--data",
-        lent[0],
-        "--score",
-        "said",
-        "--positive",
-        "approved",
-        "--group",
-        "sex",
-        "--out",
-        tmp_path / "o",
-    )
+    words = in_words(lent[0], tmp_path / "o")
     code, out, err = run(*words, "--constraint", "demographic_parity <= 0.05")
     page = (tmp_path / "o" / "report.html").read_text()
     assert code == 1, err
