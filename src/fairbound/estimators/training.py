@@ -122,10 +122,11 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
         progress=options.progress, x0=options.x0, patience=PATIENCE if stated is None else 1.0,
     )  # fmt: skip
     if choice.at_once:
-        trained = _at_once(made, choice, options, decay)
-        if choice.automatic and refined != "no" and (stated is not None or not _beyond_few_rows(problem)):
+        few = _beyond_few_rows(problem)
+        trained = _at_once(made, choice, options, decay, few)
+        if choice.automatic and refined != "no" and (stated is not None or not few):
             trained = moved_inside(trained, budget=AT_ONCE, seed=options.seed, progress=options.progress)
-        if not choice.automatic or _settled(problem, trained, refined):
+        if not choice.automatic or few or _settled(problem, trained, refined):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
@@ -178,14 +179,15 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
     )
 
 
-def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: float) -> Trained:
-    """The model of a method that takes all rows at once. decay: the weight decay in its objective."""
+def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: float, few: list[str]) -> Trained:
+    """The model of a method that takes all rows at once. decay: the weight decay in its objective. few: as of
+    `_beyond_few_rows`."""
     problem, held, method = made.problem, made.held, choice.method
     assert isinstance(method, FullBatchALM)
     if choice.automatic and not problem.plan.beyond_means:
         method = replace(method, dual_values="shifted")
     rounds, refined = options.stated or AT_ONCE, options.refined
-    notes = [] if options.stated else _beyond_few_rows(problem)
+    notes = [] if options.stated else list(few)
     if notes:
         rounds, refined = FEW, "no"
     areas = ranks_only(problem)
@@ -233,10 +235,8 @@ def _network(
 
 def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:
     """Whether random batches need not be tried after all rows at once;
-    those of few rows of an interval say little of its distribution, and a bound of 0 may leave nothing to try."""
+    those of few rows of an interval say little of its distribution."""
     if trained.solution.interrupted or any(b.free_thresholds for b in problem.plan.notions):
-        return True
-    if _beyond_few_rows(problem):
         return True
     return trained.solution.found and not len(problem.plan.ratios) and not _constant_under_bounds(trained, refined)
 
