@@ -8,7 +8,8 @@
 Runs 1 and 3 under bounds on groups are made again with more of each bound kept as margin, where no iterate but the
 start met them: the largest of several noisy differences lies above the bound that each of them is held at.
 
-A run ends the sequence where it finds a model, is interrupted, or meets its bounds only by overfitting its rows.
+A run ends the sequence where it finds a model, is interrupted, or meets its bounds only by overfitting its rows, and so
+does the deadline of the budget. A run that others may follow takes at most ROOM of the time that is left.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from fairbound.solver.solve import Solution
 
 LEAST_STEPS, EPOCHS = 1500, 10
 PATIENCE = 4.0
+ROOM = 2 / 3
 
 
 def usual_budget(rows: int, batch_size: int) -> Budget:
@@ -43,17 +45,17 @@ def on_batches(
     margins: Sequence[float],
     limit: Budget,
 ) -> Trained:
-    """The runs that the module's docstring numbers; run: `solve` under the budget `limit`. Without `made.all_rows` the
-    third is left out."""
+    """The runs that the module's docstring numbers; run: `solve`, limit: the budget. Without `made.all_rows` the third is
+    left out."""
     problem, held = made.problem, made.held
     cautions: list[str] = []
     bounds_classes = any(bound.about == "class" for bound in problem.plan.notions)
     margins = () if bounds_classes else margins
 
-    solution, notes = with_room(run, problem, held, method, margins)
+    solution, notes = with_room(run, problem, held, method, margins, limit, last=held is None)
     followed = False  # whether the multipliers of the solution are of the validation rows
-    if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution):
-        again = run(DualRows(problem, held), method, validation=held)
+    if held is not None and bounds_classes and method.name == "alm" and _unfinished(solution, limit):
+        again = run(DualRows(problem, held), method, validation=held, budget=limit.part(ROOM))
         if again.found or again.violation < solution.violation:
             solution, followed = again, True
         elif again.interrupted:
@@ -64,13 +66,13 @@ def on_batches(
             f"On the rows held back for validation {missed[0]!r} is missed by more than chance explains: the model fits its "
             "own rows better than new ones. Take a smaller model or more rows, or loosen the bound."
         )
-    elif held is not None and made.all_rows is not None and _unfinished(solution):
+    elif held is not None and made.all_rows is not None and _unfinished(solution, limit):
         cautions.append(
             f"No model met every bound on the training rows and on the {held.rows:,} rows held back for validation "
             "too, so it was trained and verified on all rows; on new rows the bound may be missed."
         )
         problem, held, followed = made.all_rows(), None, False
-        solution, more = with_room(run, problem, held, method, margins)
+        solution, more = with_room(run, problem, held, method, margins, limit)
         notes += more
     if followed:
         notes.append(
@@ -86,20 +88,25 @@ def with_room(
     held: Problem | None,
     method: Method[Any],
     margins: Sequence[float],
+    limit: Budget,
+    *,
+    last: bool = True,
 ) -> tuple[Solution, list[str]]:
     """The solution of `run` by `method`, or of the first with one of `margins` that met every bound where it did not;
-    and a note that says so."""
-    solution, notes = run(problem, method, validation=held), []
+    and a note that says so. limit: the budget. last: whether no other runs may follow these."""
+    share, notes = 1.0 if last and not margins else ROOM, []
+    solution = run(problem, method, validation=held, budget=limit.part(share))
     for margin in margins:
-        if not _unfinished(solution):
+        if not _unfinished(solution, limit):
             break
-        again = run(problem, replace(method, margin=margin), validation=held)  # type: ignore[type-var]
+        with_margin: Any = replace(method, margin=margin)  # type: ignore[type-var]
+        again = run(problem, with_margin, validation=held, budget=limit.part(share))
         if again.found:
             notes = [f"Trained again with {margin:.0%} of each bound kept as margin: with less none was met."]
         solution = again if again.found or again.interrupted else solution
     return solution, notes
 
 
-def _unfinished(solution: Solution) -> bool:
-    """Whether no model other than the start met every bound, and nobody stopped the run."""
-    return not solution.found and not solution.interrupted
+def _unfinished(solution: Solution, limit: Budget) -> bool:
+    """Whether no model other than the start met every bound, nobody stopped the run, and there is time for another."""
+    return not solution.found and not solution.interrupted and not limit.over

@@ -110,8 +110,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 
     algorithm: "auto", a method's name, or one with options, such as fb.ALM(step_size=0.05). "auto" takes all rows at
         once for linear models, else random batches; `fit_report_["notes"]` says what it took and why.
-    budget: "30s", "5000 steps", ... of one run, of which a fit may make several (docs/training.md#budgets); None for
-        max(1500 steps, 10 epochs), or up to 4 times that while no bound is met.
+    budget: "30s" of training in all, or "5000 steps" of one run, of which a fit may make several
+        (docs/training.md#budgets); None for max(1500 steps, 10 epochs) a run, up to 4 times that while no bound is met.
     batch_size, sampling: rows of a random batch, and how they are drawn.
     validation: share of rows held back to choose the iterate that also meets the bounds there. "auto": none where all
         rows are taken at once; else 20 % where groups are large enough for the bound, else none.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,20 +39,29 @@ def train_ranker(
     choice = chosen_method(ranker.algorithm, ranker.model_, queries)
     method = choice.method
     problem, held, said = held_back(build, queries, ranker.validation, choice.at_once, seed)
-    limit, size = None if ranker.budget is None else Budget.of(ranker.budget), ranker.batch_size
-    run = partial(_run, limit=limit, batch_size=size, seed=seed, progress=ranker.progress, x0=x0)
-    solution, more = with_room(run, problem, held, method, () if choice.at_once else choice.margins)
+    stated = None if ranker.budget is None else Budget.of(ranker.budget).from_now()
+
+    def runs(by: Method[Any], margins: Sequence[float]) -> tuple[Solution, list[str], Budget]:
+        limit = stated or _usual(problem, by, ranker.batch_size)
+        patience = PATIENCE if stated is None and not isinstance(by, FullBatchALM) else 1.0
+        run = partial(
+            solve, batch_size=ranker.batch_size, sampling="shuffled", patience=patience, seed=seed,
+            progress=ranker.progress, x0=x0,
+        )  # fmt: skip
+        return *with_room(run, problem, held, by, margins, limit), limit
+
+    solution, more, limit = runs(method, () if choice.at_once else choice.margins)
     notes = [*([choice.why] if choice.why else []), *said, *more]
     unmet = problem.m and not solution.found and not solution.interrupted
-    if choice.automatic and choice.at_once and unmet:
-        rival, more = with_room(run, problem, held, ALM(), MARGINS)
+    if choice.automatic and choice.at_once and unmet and not limit.over:
+        rival, more, of_batches = runs(ALM(), MARGINS)
         notes += more
         if rival.found or rival.violation < solution.violation:
             notes.append(
                 "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
             )
-            solution, method = rival, ALM()
-    return TrainedRanker(problem, held, solution, method, limit or _usual(problem, method, size), notes)
+            solution, method, limit = rival, ALM(), of_batches
+    return TrainedRanker(problem, held, solution, method, limit, notes)
 
 
 def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:
@@ -95,18 +104,6 @@ def _usual(problem: RankingProblem, method: Method[Any], batch_size: int) -> Bud
     if isinstance(method, FullBatchALM):
         return AT_ONCE
     return usual_budget(problem.rows, batch_size)
-
-
-def _run(problem: RankingProblem, algorithm: Any, *, limit: Budget | None, batch_size: int, **options: Any) -> Solution:
-    return solve(
-        problem,
-        algorithm,
-        budget=limit or _usual(problem, algorithm, batch_size),
-        batch_size=batch_size,
-        sampling="shuffled",
-        patience=PATIENCE if limit is None and not isinstance(algorithm, FullBatchALM) else 1.0,
-        **options,
-    )
 
 
 def report(trained: TrainedRanker, seed: int, encoding: EncodeReport | None) -> dict[str, Any]:

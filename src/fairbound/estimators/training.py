@@ -48,6 +48,10 @@ from fairbound.models.mlp import MLP, is_linear
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
+ALONE, BATCHES = 0.5, 0.75
+"""Shares of the time left, where there is a deadline: of the network under bounds before that without them, and of the
+random batches of either before what follows them."""
+
 AT_ONCE = Budget(steps=FullBatchALM().rounds)
 """More rounds than a method of all rows takes before it ends by itself."""
 
@@ -113,20 +117,21 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
 
     made: without `all_rows` if a share of rows to hold back was asked for.
     """
-    problem, refined, stated = made.problem, options.refined, options.stated
+    problem, refined = made.problem, options.refined
+    stated = None if options.stated is None else options.stated.from_now()
     decay = decay_of(problem, options.weight_decay, choice.at_once, options.decays)
-    options, rows = options.completed(problem), options.batch_size * problem.shards.count
+    options, rows = replace(options.completed(problem), budget=stated), options.batch_size * problem.shards.count
     limit = usual_budget(problem.total_rows, rows) if stated is None else stated
     run = partial(
-        solve, budget=limit, batch_size=options.batch_size, sampling=options.sampling, seed=options.seed,
+        solve, batch_size=options.batch_size, sampling=options.sampling, seed=options.seed,
         progress=options.progress, x0=options.x0, patience=PATIENCE if stated is None else 1.0,
     )  # fmt: skip
     if choice.at_once:
         few = _beyond_few_rows(problem)
         trained = _at_once(made, choice, options, decay, few)
-        if choice.automatic and refined != "no" and (stated is not None or not few):
-            trained = moved_inside(trained, budget=AT_ONCE, seed=options.seed, progress=options.progress)
-        if not choice.automatic or few or _settled(problem, trained, refined):
+        if choice.automatic and refined != "no" and (stated is not None or not few) and not limit.over:
+            trained = moved_inside(trained, budget=AT_ONCE.until(limit), seed=options.seed, progress=options.progress)
+        if not choice.automatic or few or limit.over or _settled(problem, trained, refined):
             return trained
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
@@ -141,7 +146,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
         if trial.interrupted is not None:
             return Trained(problem, made.held, trial.interrupted, method, limit, [], [])
         method, limit = trial.method, limit if stated is None else trial.left
-        run = partial(run, budget=limit, x0=options.x0 if trial.x is None or choice.last_layer else trial.x)
+        run = partial(run, x0=options.x0 if trial.x is None or choice.last_layer else trial.x)
     if not choice.last_layer:
         return _gentler(on_batches(made, run, method, choice.margins, limit), made, fresh, choice, limit)
     assert isinstance(method, ALM)
@@ -149,7 +154,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     if limits and limits[-1] is not limit:
         method = replace(method, step_size=STEP_SIZE)
     trained = _network(made, method, run, limit, limits, options)
-    if trained.solution.found or trained.solution.interrupted:
+    if trained.solution.found or trained.solution.interrupted or limit.over:
         return trained
     batches = on_batches(made, run, method, choice.margins, limit)
     return better(trained, batches, refined, "Random batches alone gave the better model, which is taken.")
@@ -168,7 +173,7 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
     if not choice.automatic or not isinstance(method, ALM) or not groups or is_linear(problem.model):
         return trained
     accuracy = trained.accuracy()
-    if accuracy is None or solution.interrupted or not problem.shards.alone:
+    if accuracy is None or solution.interrupted or not problem.shards.alone or limit.over:
         return trained
     if not hardly_better_than_constant(accuracy, largest_share(problem)):
         return trained
@@ -214,21 +219,22 @@ def _network(
     `useful_steps`; limit: of a run where that says nothing."""
     problem, held = made.problem, made.held
 
-    def trained(by: ALM | SGD) -> Trained:
-        steps, broken_off = useful_steps(run, problem, by, held, options.seed, limits)
+    def trained(by: ALM | SGD, mine: Budget) -> Trained:
+        steps, broken_off = useful_steps(run, problem, by, held, options.seed, [one.until(mine) for one in limits])
         until, patience = (Budget(steps=steps), {"patience": 1.0}) if steps else (limit, {})
+        until = until.until(mine).part(BATCHES)
         if broken_off is not None:
             return Trained(problem, held, broken_off, by, until, [], [])
         solution, rounds = run(problem, by, validation=held, budget=until, **patience), 0
         if isinstance(by, ALM):
-            solution, rounds = trained_further(problem, solution, options.seed, options.progress)
+            solution, rounds = trained_further(problem, solution, options.seed, options.progress, mine)
         notes = [EARLY.format(steps)] * bool(steps) + [FURTHER.format(rounds)] * bool(rounds)
-        return _with_last_layer(Trained(problem, held, solution, by, until, notes, []), options)
+        return _with_last_layer(Trained(problem, held, solution, by, until, notes, []), options, mine)
 
-    bound = trained(method)
-    if not problem.m or bound.solution.interrupted:
+    bound = trained(method, limit.part(ALONE) if problem.m else limit)
+    if not problem.m or bound.solution.interrupted or limit.over:
         return bound
-    free = trained(SGD(step_size=method.step_size, decay=0.5))
+    free = trained(SGD(step_size=method.step_size, decay=0.5), limit)
     note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
     return better(bound, free, options.refined, note)
 
@@ -264,12 +270,13 @@ def _beyond_few_rows(problem: FairProblem) -> list[str]:
     return [f"Only {FEW.text} were tried, {why}; a stated budget is used in full."]
 
 
-def _with_last_layer(trained: Trained, options: TrainingOptions) -> Trained:
-    """`trained` with its last layer solved on all of its rows. Itself where that is of no use."""
+def _with_last_layer(trained: Trained, options: TrainingOptions, limit: Budget) -> Trained:
+    """`trained` with its last layer solved on all of its rows, until the deadline of `limit`. Itself where that is of no
+    use."""
     if trained.solution.interrupted:
         return trained
     solution, optimality = finished(
         trained.problem, trained.held, trained.solution, refined=options.refined, weight_decay=options.weight_decay,
-        budget=AT_ONCE, progress=options.progress,
+        budget=AT_ONCE.until(limit), progress=options.progress,
     )  # fmt: skip
     return trained._replace(solution=solution, optimality=optimality or trained.optimality)

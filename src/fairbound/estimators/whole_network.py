@@ -50,6 +50,9 @@ STEP_SIZE = 0.4
 """The step size where more steps than usual may be of use: four times that of `ALM`, which leaves more unlearnt. Where
 rows are few it would gain nothing."""
 
+TRIES = 0.4
+"""Share of the time left that finding out how many steps or rounds are of use may take, where there is a deadline."""
+
 LATE = 2 / 3
 """Share of the steps from which on the loss still falls, if it is lowest there."""
 
@@ -57,27 +60,31 @@ LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])
 """Rounds of the last sharpness alone. The last layer is still to be solved."""
 
 
-def trained_further(problem: FairProblem, solution: Solution, seed: int, progress: bool) -> tuple[Solution, int]:
+def trained_further(
+    problem: FairProblem, solution: Solution, seed: int, progress: bool, limit: Budget
+) -> tuple[Solution, int]:
     """`solution`, its last iterate some rounds further on the rows of `problem`, and how many: as many as, begun there
     on a part of the rows, make f + sum_i y_i [g_i]_+ lowest on the others, with the multipliers y of the last round.
 
-    0 without bounds, with more than MOST_ROWS, of a module, whose graph of all rows may take much memory, in several
+    limit: whose deadline ends them. 0 without bounds, with more than MOST_ROWS, of a module, whose graph of all rows may take much memory, in several
     processes, where a group has too few rows to divide, or where the objective is the area under the ROC curve, for
     which the last layer is solved exactly.
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
     built_in = isinstance(problem.model, MLP)
-    if not problem.m or not small or not built_in or problem.plan.ranks or solution.interrupted:
+    if not problem.m or not small or not built_in or problem.plan.ranks or solution.interrupted or limit.over:
         return solution, 0
+    until = Budget(steps=ROUNDS).until(limit)
     try:
         part, others = _parts(problem, seed)
     except EmptyGroupError:  # a group of so few rows that the others have none
         return solution, 0
-    tried = _rounds(part, solution.last, ROUNDS, progress, others)
+    tried = _rounds(part, solution.last, until.part(TRIES), progress, others)
     rounds = cheapest(tried.records, tried.state.multipliers)
     if tried.interrupted or not rounds:
         return replace(solution, stopped="interrupted") if tried.interrupted else solution, 0
-    return joined(solution, _rounds(problem, solution.last, rounds, progress), stay=True), rounds
+    made = _rounds(problem, solution.last, replace(until, steps=rounds).part(TRIES), progress)
+    return joined(solution, made, stay=True), rounds
 
 
 def useful_steps(
@@ -105,7 +112,7 @@ def useful_steps(
             return 0, None
     steps = 0
     for limit in limits:
-        tried = run(part, method, validation=others, patience=1.0, budget=limit)
+        tried = run(part, method, validation=others, patience=1.0, budget=limit.part(TRIES))
         if tried.interrupted:
             violation = problem.evaluate(tried.x).violation
             return 0, replace(tried, feasible=violation <= 0, violation=violation)
@@ -147,6 +154,7 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
     return part, others
 
 
-def _rounds(problem: FairProblem, x: Tensor, rounds: int, progress: bool, held: FairProblem | None = None) -> Solution:
-    limit = Budget(steps=rounds)
+def _rounds(
+    problem: FairProblem, x: Tensor, limit: Budget, progress: bool, held: FairProblem | None = None
+) -> Solution:
     return solve(problem, LAST, budget=limit, sampling="full", x0=x, validation=held, progress=progress)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 from fairbound.base.errors import OptionError
 
@@ -29,6 +30,7 @@ class Budget:
     samples: rows touched. epochs: samples over the problem's rows. In a stack of runs both are those of each run.
     processor: whether seconds are those of the processor, all threads of the process together, which other work on the
         machine changes little; else those of the clock.
+    deadline: reading of time.perf_counter, or of time.process_time with `processor`, from which on no step is begun.
     """
 
     seconds: float = math.inf
@@ -36,6 +38,7 @@ class Budget:
     samples: float = math.inf
     epochs: float = math.inf
     processor: bool = False
+    deadline: float = math.inf
 
     def __post_init__(self) -> None:
         limits = (self.seconds, self.steps, self.samples, self.epochs)
@@ -77,6 +80,31 @@ class Budget:
         return (
             steps >= self.steps or seconds >= self.seconds or samples >= self.samples or samples >= self.epochs * rows
         )
+
+    def from_now(self) -> Budget:
+        """With its seconds from now on as a deadline, for several runs and their evaluations together."""
+        return self if self.seconds == math.inf else replace(self, deadline=self._now() + self.seconds)
+
+    def part(self, share: float) -> Budget:
+        """With this share of the time that is left, where there is a deadline."""
+        if self.deadline == math.inf:
+            return self
+        now = self._now()
+        return replace(self, deadline=now + share * (self.deadline - now))
+
+    def until(self, other: Budget) -> Budget:
+        """With the deadline of `other`, where that has one."""
+        if other.deadline == math.inf:
+            return self
+        return replace(self, deadline=other.deadline, processor=other.processor)
+
+    @property
+    def over(self) -> bool:
+        """Whether the deadline has come."""
+        return self._now() >= self.deadline
+
+    def _now(self) -> float:
+        return time.process_time() if self.processor else time.perf_counter()
 
     @property
     def text(self) -> str:

@@ -213,7 +213,9 @@ class Run:
                 "budget in steps or seconds."
             )
         stretch = patience if patience > 1 and self.problem.m and not self.best.settled(k) else 1.0
-        return limit.spent(self.clock.seconds / stretch, k / stretch, samples / stretch, self.problem.rows)
+        return limit.over or limit.spent(
+            self.clock.seconds / stretch, k / stretch, samples / stretch, self.problem.rows
+        )
 
     # -- records ------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
     monkeypatch.setattr(batch_runs, "missed_beyond_chance", lambda *rows: [])
     monkeypatch.setattr(batch_runs, "DualRows", lambda own, held: problem("dual"))
 
-    def run(problem, method, validation):
+    def run(problem, method, validation, budget):
         made.append(problem.name)
         return solution(*left.pop(0))
 
@@ -66,7 +66,7 @@ def test_a_run_follows_where_none_was_found_and_nobody_stopped(monkeypatch, runs
 def test_more_margin_is_kept_where_no_iterate_met_a_bound_on_groups(runs, margins, noted):
     made, left = [], list(runs)
 
-    def run(problem, method, validation):
+    def run(problem, method, validation, budget):
         made.append(method.margin)
         return solution(*left.pop(0))
 

@@ -18,6 +18,8 @@ from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.solver.budget import Budget
 
+ANY = Budget(steps=1)  # no deadline
+
 
 def table(n, seed, labels="learnable"):
     rng = np.random.default_rng(seed)
@@ -68,7 +70,7 @@ def test_two_parts_hold_every_row_once(thin):
 def test_the_rounds_are_those_of_the_method_and_the_best_model_stays(seed):
     X, y, group = table(1500, seed)
     problem, before = begun(X, y, group)
-    after, rounds = whole_network.trained_further(problem, before, seed, False)
+    after, rounds = whole_network.trained_further(problem, before, seed, False, ANY)
     assert rounds > 0 and after.steps == before.steps + rounds
     method = fb.FullBatchALM(sharpness=(8.0,))
     draws = Draws(problem, (0,), 64, "full")
@@ -89,7 +91,7 @@ def test_labels_by_chance_are_not_learnt_by_heart(seed):
     """A network that has begun to learn 200 labels by chance gains nothing on other rows."""
     X, y, group = table(200, seed, labels="chance")
     problem, before = begun(X, y, group, steps=800, hidden=(32,))
-    assert whole_network.trained_further(problem, before, seed, False) == (before, 0)
+    assert whole_network.trained_further(problem, before, seed, False, ANY) == (before, 0)
 
 
 def batches(steps=800):
@@ -195,13 +197,13 @@ def test_where_no_rounds_are_made(monkeypatch):
     ranked = fb.FairProblem(MLP(4, (8,)), X, y, group, "auc_parity[inter] <= 0.1", objective="auc")
     interrupted = replace(before, stopped="interrupted")
     for on, given in (free, alone, (ranked, before), (problem, interrupted)):
-        assert whole_network.trained_further(on, given, 0, False) == (given, 0)
+        assert whole_network.trained_further(on, given, 0, False, ANY) == (given, 0)
     rounds = whole_network._rounds
     monkeypatch.setattr(whole_network, "_rounds", lambda *a: replace(rounds(*a), stopped="interrupted"))
-    stopped, made = whole_network.trained_further(problem, before, 0, False)
+    stopped, made = whole_network.trained_further(problem, before, 0, False, ANY)
     assert stopped.stopped == "interrupted" and made == 0 and torch.equal(stopped.last, before.last)
     monkeypatch.setattr(whole_network, "MOST_ROWS", 299)
-    assert whole_network.trained_further(problem, before, 0, False) == (before, 0)
+    assert whole_network.trained_further(problem, before, 0, False, ANY) == (before, 0)
 
 
 def test_the_classifier_says_so_and_meets_its_bound():

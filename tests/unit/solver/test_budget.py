@@ -3,9 +3,13 @@
 import math
 
 import pytest
+import torch
 
 from fairbound.base.errors import OptionError
+from fairbound.methods import ALM
 from fairbound.solver.budget import Budget
+from fairbound.solver.solve import solve
+from fairbound.testing import PROBLEMS
 
 
 @pytest.mark.parametrize(
@@ -65,3 +69,48 @@ def test_whichever_ends_first():
         assert budget.spent(**none | reached)
         just_below = {k: v - 1e-9 if k == "seconds" else v - (k in ("steps", "samples")) for k, v in reached.items()}
         assert not budget.spent(**none | just_below)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock, as a list of its one reading, that stands still unless a test moves it."""
+    reading = [100.0]
+    monkeypatch.setattr(Budget, "_now", lambda budget: reading[0])
+    return reading
+
+
+def test_a_deadline_is_shared_by_all_that_is_begun_under_it(clock):
+    """20 of 30 s from 100 on end at 120; half of the 12 s left at 108 at 114; other limits are as stated."""
+    whole = Budget.of("20 s, 50 steps").from_now()
+    clock[0] = 108.0
+    assert not whole.over and whole.part(1.0) == whole and whole.text == "20 seconds, 50 steps"
+    half, rounds = whole.part(0.5), Budget(steps=3).until(whole)
+    clock[0] = 113.9
+    assert not half.over
+    clock[0] = 114.0
+    assert half.over and not whole.over and half.steps == 50
+    clock[0] = 120.0
+    assert whole.over and rounds.over and rounds.steps == 3
+
+
+def test_without_seconds_there_is_no_deadline(clock):
+    steps = Budget(steps=5)
+    assert steps.from_now() == steps.part(0.1) == steps.until(Budget(epochs=2)) == steps
+    clock[0] = 1e300
+    assert not steps.over
+
+
+@pytest.mark.parametrize(("left", "made"), [(-1.0, 0), (3.5, 4)])
+def test_no_step_is_begun_after_the_deadline(clock, left, made):
+    """Each step takes a second of the clock here."""
+    problem = PROBLEMS["two_sided"]()
+    limit = Budget(steps=20).until(Budget(seconds=1.0, deadline=clock[0] + left))
+
+    def step(method, state, on, draws, of=ALM.step):
+        clock[0] += 1.0
+        return of(method, state, on, draws)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ALM, "step", step)
+        solution = solve(problem, "alm", budget=limit)
+    assert solution.steps == made and solution.stopped == "budget" and torch.isfinite(solution.x).all()
