@@ -678,7 +678,7 @@ MUTANTS = {
     "sums: jumps by standardised values": Mutant("tables/sums.py", "weight[end - len(feature.jumps) : end].cumsum(0)", "weight[end - len(feature.jumps) : end]", "unit/tables/test_jumps.py"),
     "knots: large tables bend by default": Mutant("estimators/training_rows.py", "and len(labels) <= MOST_BENT", "", "unit/estimators/test_bends_by_default.py"),
     "knots: options stated switch them off": Mutant("estimators/training_rows.py", "stated = estimator.options or TableOptions()", "stated = estimator.options or TableOptions()\n    stated = stated.or_knots(0) if estimator.options else stated", "unit/estimators/test_bends_by_default.py"),
-    "knots: weights of features": Mutant("estimators/conventions.py", "at : at + 1 + len(spec.knots)", "at : at + 1", "unit/tables/test_knots.py"),
+    "knots: weights of features": Mutant("estimators/coefficients.py", "at : at + 1 + len(spec.knots)", "at : at + 1", "unit/tables/test_knots.py"),
     "tables: gaps of parts at the mean": Mutant("tables/in_parts.py", "out[missing, at] = median", "pass", "unit/tables/test_chunks.py"),
     "audit: bins of merged groups mixed up": Mutant("audits/counts.py", "wide[place[:-1]] = self.bins[a]", "wide[: len(self.bins[a])] = self.bins[a]", "unit/audits/test_counts.py"),
     "solver: training bounds forgotten": Mutant("solver/run.py", "torch.maximum(train.violation, held.violation)", "held.violation", "unit/solver/test_validation_rows.py"),

@@ -37,7 +37,8 @@ from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGro
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.candidates import candidates
 from fairbound.estimators.certificate import certificate_of, report_of
-from fairbound.estimators.conventions import seed_of, warn_of_fit
+from fairbound.estimators.conventions import seed_of
+from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.judged_models import Judged, fall_back, judged, pareto
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.fairness.bound import Bound

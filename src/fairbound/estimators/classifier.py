@@ -19,18 +19,12 @@ from fairbound.base.checks import amount
 from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
-from fairbound.estimators.conventions import (
-    TrainedEstimator,
-    linear_parts,
-    on_few_threads,
-    one_objective,
-    seed_of,
-    timed,
-    warn_of_fit,
-    warn_of_names,
-)
+from fairbound.estimators.class_weights import one_objective
+from fairbound.estimators.coefficients import linear_parts
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
 from fairbound.estimators.corrections import corrected
 from fairbound.estimators.fit_report import fit_report
+from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.records import plain
-from fairbound.estimators.conventions import missing_group_words
+from fairbound.estimators.fit_warnings import missing_group_words
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (

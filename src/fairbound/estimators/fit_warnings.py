@@ -1,0 +1,38 @@
+"""What a fit warns of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataWarning
+from fairbound.fairness.few_rows import dropped_words_of_groups
+from fairbound.tables.encode_report import dropped_words, identifier_words
+
+
+def missing_group_words(missing: Mapping[str, int]) -> list[str]:
+    """What is said of training rows whose group is not known; missing: their number by attribute."""
+    return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
+
+
+def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
+    """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows
+    whose group is not known, of a feature that tells the label, and of a bound that says less than it seems to;
+    ConvergenceWarning where no model that has learnt something met every bound of `trained_under`.
+
+    facts: a `fit_report_`.
+    """
+    said = dropped_words((facts["encoding"] or {}).get("dropped", {}))
+    said += identifier_words((facts["encoding"] or {}).get("identifiers", ()))
+    said += dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
+    said += [*facts["remarks"], *filter(None, [facts["telling_feature"]])]
+    for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:
+        warnings.warn(text, DataWarning, stacklevel=users_line())
+    if trained_under and not facts["feasible"]:
+        warnings.warn(facts["message"], ConvergenceWarning, stacklevel=users_line())
+    elif trained_under and facts["nothing_learnt"] is not None:
+        warnings.warn(facts["nothing_learnt"], ConvergenceWarning, stacklevel=users_line())
