@@ -373,7 +373,7 @@ MUTANTS = {
     "impact: small categories kept": Mutant("audits/impact.py", "n >= FEWEST_SHARE * total", "n >= 0 * total", "unit/audits/test_impact.py"),
     "budget: a part of the time since long ago": Mutant("solver/budget.py", "now + share * (self.deadline - now)", "share * self.deadline", "unit/solver/test_budget.py"),
     "budget: steps after the deadline": Mutant("solver/run.py", "return limit.over or limit.spent(", "return limit.spent(", "unit/solver/test_budget.py"),
-    "budget: a deadline of each run": Mutant("estimators/training.py", "replace(options.completed(problem), budget=stated)", "options.completed(problem)", "unit/estimators/test_stated_seconds.py"),
+    "budget: seconds of each run": Mutant("estimators/conventions.py", "Budget.of(self.budget).from_now()", "Budget.of(self.budget)", "unit/estimators/test_stated_seconds.py"),
     "budget: last layers without a deadline": Mutant("estimators/training.py", "budget=AT_ONCE.until(limit), progress=options.progress,", "budget=AT_ONCE, progress=options.progress,", "unit/estimators/test_stated_seconds.py"),
     "doctor: swings of a hundredth": Mutant("solver/diagnosis.py", "deviation < SWING * mean", "deviation < 100 * mean", "unit/solver/test_diagnosis.py"),
     "doctor: a falling violation is infeasible": Mutant("solver/diagnosis.py", "late.mean() < 0.85 * before.mean()", "late.mean() < 0 * before.mean()", "unit/solver/test_diagnosis.py"),

@@ -51,6 +51,7 @@ from fairbound.postprocessing import GroupRule
 from fairbound.rows.groups import check_lengths
 from fairbound.rows.reading import frame_of, read_weights
 from fairbound.rows.sparse import SparseRows
+from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
 from fairbound.tables.naming import named_features
@@ -159,7 +160,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     @on_few_threads
     def _fit(self, X: Any, rows: LabelledRows, x0: Any = None) -> FairClassifier:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
-        stated, groups = classifier_bounds(self), rows.groups
+        stated, groups, limit = classifier_bounds(self), rows.groups, self._limit()
         trained_under = without_rule(stated, rows.classes) if self.use_groups_at_prediction else stated
         features, notes = fit_features(self, X, groups, shards_of(self), rows.codes)
         if isinstance(self.model, nn.Module):
@@ -167,9 +168,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_, self.groups_ = np.array(rows.classes), groups
-        learnt = self._learnt(X, features, rows, notes, trained_under, x0)
-        if falls_short(learnt.report):
-            learnt = more_accurate(learnt, self._learnt(X, features, rows, notes, stated, x0), self.group_terms)
+        learnt = self._learnt(X, features, rows, notes, trained_under, limit, x0)
+        if falls_short(learnt.report) and not (limit and limit.over):
+            learnt = more_accurate(learnt, self._learnt(X, features, rows, notes, stated, limit, x0), self.group_terms)
         self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)  # training leaves it at a point that it looked at last
@@ -180,10 +181,17 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         return self
 
     def _learnt(
-        self, X: Any, features: Any, rows: LabelledRows, notes: list[str], trained_under: tuple[Bound, ...], x0: Any
+        self,
+        X: Any,
+        features: Any,
+        rows: LabelledRows,
+        notes: list[str],
+        trained_under: tuple[Bound, ...],
+        limit: Budget | None,
+        x0: Any,
     ) -> Learnt:
         """A model trained on the features of X under these bounds, and where groups may be used at prediction the
-        thresholds that meet the stated ones. notes: what is said of the features."""
+        thresholds that meet the stated ones. notes: what is said of the features. limit: the budget, if any."""
         shards = shards_of(self)
         seed = shards.gather(seed_of(self.random_state))[0]
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
@@ -210,7 +218,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         found = trained_by(
-            self, made, choice, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
+            self, made, choice, limit, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip

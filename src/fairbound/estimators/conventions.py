@@ -94,6 +94,10 @@ class TrainedEstimator(TakesTables):
         """What the model folder says of this kind of estimator, besides what it says of each."""
         raise NotImplementedError
 
+    def _limit(self) -> Budget | None:
+        """The stated budget, its seconds counted from now on; None where none is stated."""
+        return None if self.budget is None else Budget.of(self.budget).from_now()
+
     def save(self, path: str | os.PathLike[str], extras: Mapping[str, str] | None = None) -> None:
         """Write the fitted model to a folder of JSON and arrays, which loads without executing code.
         extras: further text files, beside those that the model was loaded with. Files of an older model there go."""

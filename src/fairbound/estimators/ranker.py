@@ -85,7 +85,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
     @on_few_threads
     def _fit(self, X: Any, rows: DocumentRows, x0: Any = None) -> FairRanker:
         """`fit` without a certificate, on documents whose table is X; x0: parameters to begin at."""
-        stated, groups = self._checked(), rows.groups
+        stated, groups, limit = self._checked(), rows.groups, self._limit()
         features, notes = fit_features(self, X, groups)
         check_lengths(features, len(rows), groups)
         self.groups_, self.model_ = groups, model_of(self.model, features.shape[1])
@@ -103,7 +103,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             )
 
         seed = seed_of(self.random_state)
-        trained = train_ranker(self, build, rows.query, seed, x0)
+        trained = train_ranker(self, build, rows.query, limit, seed, x0)
         trained = trained._replace(notes=[*notes, *trained.notes])
         self.solution_, self.fit_report_ = trained.solution, report(trained, seed, self.encoder_report_)
         self.x_ = self.solution_.x

@@ -32,14 +32,13 @@ VALIDATION, LEAST_QUERIES = 0.2, 1000
 
 
 def train_ranker(
-    ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, seed: int, x0: Any
+    ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, stated: Budget | None, seed: int, x0: Any
 ) -> TrainedRanker:
     """The run that the parameters of a FairRanker, whose model is made, ask for. build: row numbers (all without) -> the
-    problem of these rows. queries: (n,) query of each row. x0: parameters to begin at."""
+    problem of these rows. queries: (n,) query of each row. stated: the budget, if any. x0: parameters to begin at."""
     choice = chosen_method(ranker.algorithm, ranker.model_, queries)
     method = choice.method
     problem, held, said = held_back(build, queries, ranker.validation, choice.at_once, seed)
-    stated = None if ranker.budget is None else Budget.of(ranker.budget).from_now()
 
     def runs(by: Method[Any], margins: Sequence[float]) -> tuple[Solution, list[str], Budget]:
         limit = stated or _usual(problem, by, ranker.batch_size)

@@ -78,7 +78,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     @on_few_threads
     def _fit(self, X: Any, rows: NumberRows, x0: Any = None) -> FairRegressor:
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
-        targets, groups, weights, n = rows.y, rows.groups, rows.weight, len(rows)
+        targets, groups, weights, n, limit = rows.y, rows.groups, rows.weight, len(rows), self._limit()
         stated: tuple[Any, ...] = rows.settled(self._checked_bounds())
         features, notes = fit_features(self, X, groups, labels=targets)
         check_lengths(features, n, groups)
@@ -104,7 +104,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         differences = all(bound.compares == "differences" for bound in stated)
         if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=penalised(choice.method, made.problem))
-        trained = trained_by(self, made, choice, seed, x0, progress=self.progress)
+        trained = trained_by(self, made, choice, limit, seed, x0, progress=self.progress)
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)

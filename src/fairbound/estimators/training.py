@@ -100,13 +100,18 @@ class TrainingOptions:
 
 
 def trained_by(
-    estimator: Any, made: Problems, choice: Chosen, seed: int, x0: Any, progress: bool, **more: Any
+    estimator: Any,
+    made: Problems,
+    choice: Chosen,
+    limit: Budget | None,
+    seed: int,
+    x0: Any,
+    progress: bool,
+    **more: Any,
 ) -> Trained:
     """The run of the chosen method on the problems of a fit, by the parameters of the estimator.
-    more: further `TrainingOptions`."""
-    options = TrainingOptions(
-        estimator.budget, estimator.batch_size, estimator.sampling, seed, progress=progress, x0=x0, **more
-    )
+    limit: its budget, None where none is stated. more: further `TrainingOptions`."""
+    options = TrainingOptions(limit, estimator.batch_size, estimator.sampling, seed, progress=progress, x0=x0, **more)
     trained = train(made if estimator.validation == "auto" else made._replace(all_rows=None), choice, options)
     return trained._replace(budget=options.stated or trained.budget)
 
@@ -117,10 +122,9 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
 
     made: without `all_rows` if a share of rows to hold back was asked for.
     """
-    problem, refined = made.problem, options.refined
-    stated = None if options.stated is None else options.stated.from_now()
+    problem, refined, stated = made.problem, options.refined, options.stated
     decay = decay_of(problem, options.weight_decay, choice.at_once, options.decays)
-    options, rows = replace(options.completed(problem), budget=stated), options.batch_size * problem.shards.count
+    options, rows = options.completed(problem), options.batch_size * problem.shards.count
     limit = usual_budget(problem.total_rows, rows) if stated is None else stated
     run = partial(
         solve, batch_size=options.batch_size, sampling=options.sampling, seed=options.seed,

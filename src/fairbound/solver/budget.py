@@ -82,8 +82,11 @@ class Budget:
         )
 
     def from_now(self) -> Budget:
-        """With its seconds from now on as a deadline, for several runs and their evaluations together."""
-        return self if self.seconds == math.inf else replace(self, deadline=self._now() + self.seconds)
+        """With its seconds from now on as a deadline, for several runs and their evaluations together; itself where it
+        has one."""
+        if self.seconds == math.inf or self.deadline < math.inf:
+            return self
+        return replace(self, deadline=self._now() + self.seconds)
 
     def part(self, share: float) -> Budget:
         """With this share of the time that is left, where there is a deadline."""

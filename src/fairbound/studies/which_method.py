@@ -43,8 +43,6 @@ NEAR = (0.01, 0.02, 0.05)
 """How far above the lowest loss a method may be for the profile, as shares of that loss; the first is for `auto`."""
 
 AUTO = "auto"
-BEFORE_LAST_LAYER = 0.75
-"""Share of a cell's time that `auto` has for the random batches before it solves a network's last layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +107,8 @@ def _auto(
     began = time.thread_time()
     stated = [constraint(asked.constraint)]
     choice = chosen(AUTO, model, problem.features, loss="logistic", objective="loss", stated=stated)
-    limit = Budget.of(budget)
-    share = BEFORE_LAST_LAYER if choice.last_layer else 1.0
-    part = Budget(seconds=limit.seconds * share, processor=limit.processor)
-    trained = train(Problems(problem), choice, TrainingOptions(part, batch_size, sampling, seed))
+    limit = Budget.of(budget).from_now()
+    trained = train(Problems(problem), choice, TrainingOptions(limit, batch_size, sampling, seed))
     solution = replace(trained.solution, seconds=time.thread_time() - began)
     solution.records[:] = [_kept(row, problem.rows) for row in solution.records]
     return solution
