@@ -60,7 +60,7 @@ def test_seconds_are_of_training_and_evaluation_is_free():
         time.sleep(0.03)
 
     began = time.perf_counter()
-    solution = solve(noisy(), SGD(), budget=0.1, record_every=100, callback=slow)
+    solution = solve(noisy(), SGD(), budget="0.1s", record_every=100, callback=slow)
     assert 0.1 <= solution.seconds < 0.1 + 1  # one step beyond, on a busy machine
     assert time.perf_counter() - began >= solution.seconds + 0.03 * (len(solution.records) - 1)
     assert solution.counts.values == 0

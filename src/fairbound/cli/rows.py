@@ -146,7 +146,7 @@ def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.nda
     codes, classes = class_labels(y)
     if len(classes) > 2 and not two_classes and positive is None:
         return codes, classes
-    return positive_last(codes, classes, positive)
+    return positive_last(codes, classes, positive, y)
 
 
 def rows_of_file(

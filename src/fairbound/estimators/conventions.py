@@ -78,7 +78,7 @@ class TrainedEstimator(TakesTables):
     _: KW_ONLY
     model: str | nn.Module = "linear"
     algorithm: Any = "auto"
-    budget: str | float | Budget | None = None
+    budget: str | Budget | None = None
     batch_size: int = 256
     validation: float | str = "auto"
     sensitive_columns: str = "keep"

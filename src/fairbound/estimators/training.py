@@ -75,7 +75,7 @@ class TrainingOptions:
     chosen before on these features.
     """
 
-    budget: str | float | Budget | None
+    budget: str | Budget | None
     batch_size: int
     sampling: str
     seed: int

@@ -58,7 +58,7 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
     """
     codes, classes = class_labels(y)
     if len(classes) == 2:
-        return positive_last(codes, classes, positive)
+        return positive_last(codes, classes, positive, y)
     if compared or positive is not None:
         what = f"the bound {compared[0]!r}" if compared else f"positive={positive!r}"
         raise DataError(two_needed(codes, classes, what, positive))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
 from fairbound.base.names import shortlist, unspelled
 from fairbound.rows.reading import column_array, column_values, is_missing, places_among, plain_array
@@ -46,14 +47,15 @@ def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, 
     Returns: (codes, classes): (n,) int64 in {0, 1}, and (negative, positive) as Python values.
     Raises: DataError where labels are missing, not finite, of mixed types, or have one value or more than two.
     """
-    return positive_last(*class_labels(y), positive)
+    return positive_last(*class_labels(y), positive, y)
 
 
 def positive_last(
-    codes: np.ndarray, classes: tuple[Any, ...], positive: Any = None
+    codes: np.ndarray, classes: tuple[Any, ...], positive: Any = None, y: Any = None
 ) -> tuple[np.ndarray, tuple[Any, Any]]:
     """What `class_labels` returned for two classes, with the positive one as class 1; positive as in `binary_labels`.
 
+    y: the labels; where they are ordered categories, and in that order the other one is the greater, a DataWarning asks.
     Raises: DataError where there are more than two classes, or none of them is `positive`.
     """
     if len(classes) > 2:
@@ -70,14 +72,24 @@ def positive_last(
             )
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
-    elif _says_no(classes[1]) and not _says_no(classes[0]):
+    elif (doubt := _why_not_the_greater(classes, y)) is not None:
         warnings.warn(
-            f"The label {classes[1]!r} counts as positive, as the greater of the two, though it reads like the negative one. To turn them, "
+            f"The label {classes[1]!r} counts as positive, as the greater of the two, though {doubt}. To turn them, "
             f"pass positive={classes[0]!r}; if it is meant, positive={classes[1]!r}.",
             DataWarning,
-            stacklevel=3,
+            stacklevel=users_line(),
         )
     return codes, (classes[0], classes[1])
+
+
+def _why_not_the_greater(classes: tuple[Any, ...], y: Any) -> str | None:
+    """What speaks against the greater of two classes being the positive one, None for nothing."""
+    order = list(y.dtype.categories) if getattr(getattr(y, "dtype", None), "ordered", False) else []
+    if order and order.index(classes[1]) < order.index(classes[0]):
+        return f"its ordered categories end with {classes[0]!r} (texts are sorted by the alphabet here)"
+    if _says_no(classes[1]) and not _says_no(classes[0]):
+        return "it reads like the negative one"
+    return None
 
 
 def is_label(label: Any, named: Any) -> bool:
@@ -240,7 +252,7 @@ def two_valued(y: Any, n: int, classes: Any = None, positive: Any = None) -> tup
     if all(isinstance(v, int | float | bool) and v in (0, 1) for v in set(values.tolist())):
         return values.astype(np.int64), None
     if classes is None:
-        codes, found = positive_last(*class_labels(y))
+        codes, found = positive_last(*class_labels(y), y=y)
         return codes, found
     low, high = classes
     other = [v for v in set(values.tolist()) if v not in (low, high)]

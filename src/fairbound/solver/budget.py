@@ -48,17 +48,13 @@ class Budget:
             raise OptionError("a budget needs at least one finite limit, like Budget(seconds=30) or '5000 steps'.")
 
     @classmethod
-    def of(cls, text: str | int | float | Budget) -> Budget:
-        """Text like "30s", "2 min", "20 cpu s", "5000 steps", "2e6 samples" or "10 epochs, 30s";
-        a number is seconds."""
+    def of(cls, text: str | Budget) -> Budget:
+        """Text like "30s", "2 min", "20 cpu s", "5000 steps", "2e6 samples" or "10 epochs, 30s".
+        Raises: OptionError for other texts, and for a number, which could be any of these."""
         if isinstance(text, Budget):
             return text
-        if isinstance(text, (int, float)) and not isinstance(text, bool):
-            return cls(seconds=float(text))
         if not isinstance(text, str):
-            raise OptionError(
-                f"a budget is a text such as '30s' or '5000 steps', or a number of seconds; got {text!r}."
-            )
+            raise OptionError(f"a budget is a text with a unit, such as '30s' or '5000 steps'; got {text!r}.")
         limits: dict[str, float] = {}
         processor = False
         for part in text.lower().split(","):

@@ -71,7 +71,7 @@ def solve(
     problem: Problem,
     algorithm: Any = "alm",
     *,
-    budget: str | float | Budget = "30s",
+    budget: str | Budget = "30s",
     batch_size: int = 64,
     sampling: str = "balanced",
     seed: int | Sequence[int] = 0,
@@ -96,7 +96,7 @@ def solve(
     problem: what is minimised and what is bounded; see `fairbound.problems.base.BaseProblem`.
     algorithm: a name ("alm", "ssl_alm:paper"), a class to import ("package.module:Class"), or a method with its options
         (fb.ALM(step_size=0.05)); one of your own works like ours.
-    budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", Budget(...), or seconds.
+    budget: "30s", "20 cpu s" (of the processor), "5000 steps", "10 epochs", "2e6 samples", or Budget(...).
         Evaluation is not counted.
     batch_size: rows of a batch.
     sampling: how they are drawn: "balanced" over groups and labels, "uniform", "shuffled" or "full".

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -109,6 +110,20 @@ def test_a_positive_label_that_says_no_is_asked_about_unless_it_is_named(labels)
         assert binary_labels(labels, positive)[1][1] == positive
     for pair in (["no", "yes"], ["non", "oui"], ["north", "south"], ["no", "not known"], ["a note", "notable"]):
         assert binary_labels(pair)[1] == tuple(pair)
+
+
+@pytest.mark.parametrize("order", [["low", "high"], ["high", "low"], ["low", "middle", "high"]])
+def test_categories_whose_order_is_not_that_of_the_alphabet_are_asked_about(order):
+    labels = pd.Series(pd.Categorical(["low", "high", "low"], categories=order, ordered=True))
+    if order[-1] == "high":
+        with pytest.warns(
+            DataWarning, match="'low' counts as positive.*categories end with 'high'.*pass positive='high'"
+        ):
+            assert binary_labels(labels)[1] == ("high", "low")
+    for given, positive in ((labels, "high"), (labels.astype("category").cat.as_unordered(), None), (labels, "low")):
+        assert binary_labels(given, positive)[1][1] == (positive or "low")
+    if order[-1] == "low":
+        assert binary_labels(labels)[1] == ("high", "low")
 
 
 def test_amounts_are_told_from_classes():
