@@ -236,7 +236,6 @@ def test_two_processes_train_one_model_that_meets_the_bound_on_all_their_rows(tm
         ({"class_weight": "balanced"}, "counts the classes"),
         ({"validation": 0.2}, "hold no rows back"),
         ({"budget": "30s"}, "must stop together"),
-        ({"budget": 3}, "must stop together"),
     ],
 )
 def test_options_of_one_process_are_refused(options, message, monkeypatch):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.objectives import AUCLoss, objective_of
+from fairbound.fairness.objectives import AUCLoss, ClassLosses, objective_of
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import MLP
@@ -77,11 +77,12 @@ def chosen(
     if model.outputs > 1 and network:
         return batches._replace(why=f"{on_batches}: the model is a network of more than two classes.")
     areas = isinstance(objective_of(objective), AUCLoss)
-    plain = areas or (loss in SMOOTH and objective in ("auto", "loss", "accuracy"))
+    weighted = isinstance(objective_of(objective), ClassLosses)
+    plain = areas or (loss in SMOOTH and (weighted or objective in ("auto", "loss", "accuracy")))
     if not plain:
         smooth = " or ".join(SMOOTH)
         return batches._replace(
-            why=f"{on_batches}: the objective is not the {smooth} loss of all rows, or accuracy, or the AUC."
+            why=f"{on_batches}: the objective is not the {smooth} loss of all rows, with class weights or without, or accuracy, or the AUC."
         )
     if any(bound.about == "class" for bound in stated):
         return batches._replace(why=f"{on_batches}: a bound is on a class.")

@@ -74,7 +74,8 @@ def decay_of(
 
     Raises: OptionError for a number that would not be followed.
     """
-    possible = at_once and is_linear(problem.model) and (problem.refined or problem.plan.objective is None)
+    of_rows = problem.refined or problem.plan.objective is None or problem.class_coefficients is not None
+    possible = at_once and is_linear(problem.model) and of_rows
     if stated == "auto":
         if not possible or problem.loss not in (LOGISTIC, CROSS_ENTROPY):
             return 0.0
@@ -95,8 +96,18 @@ def decay_of(
 def _of_rows(problem: FairProblem) -> bytes:
     """A key of the labels and weights that does not depend on the order of the rows."""
     made = torch.empty(2, problem.rows, dtype=problem.dtype)
-    made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, problem.weight_of_rows()]).cpu()
+    made[:, torch.as_tensor(problem.strata.order)] = torch.stack([problem.targets, _mass(problem)]).cpu()
     return hashlib.sha256(made.numpy().data).digest()
+
+
+def _mass(problem: FairProblem) -> torch.Tensor:
+    """(n,) the weight of every row in the objective, class weights included."""
+    weight = problem.weight_of_rows()
+    if problem.class_coefficients is None:
+        return weight
+    of_class = torch.tensor(problem.class_coefficients).to(weight)
+    share = problem.weight_of_classes(len(of_class)).to(weight)
+    return weight * (of_class / share.clamp_min(torch.finfo(share.dtype).tiny))[problem.targets.long()]
 
 
 def auto_decay(problem: FairProblem) -> float:
@@ -114,7 +125,7 @@ def auto_decay(problem: FairProblem) -> float:
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         A = np.column_stack([np.linalg.qr(A[:, : model.features].T)[1].T, A[:, model.features :]])
     weights = A.shape[1] - model.bias
-    mass = problem.weight_of_rows()[taken].cpu().double().numpy()
+    mass = _mass(problem)[taken].cpu().double().numpy()
     mass = mass / mass.mean()
     targets = problem.targets[taken].cpu().double().numpy()
     labels = [targets]

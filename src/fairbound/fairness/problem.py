@@ -22,7 +22,7 @@ from fairbound.fairness.contrasts import dual_scale
 from fairbound.fairness.convex_parts import plan_parts
 from fairbound.fairness.forms import steeper
 from fairbound.fairness.notions import constraints
-from fairbound.fairness.objectives import Accuracy, objective_of
+from fairbound.fairness.objectives import Accuracy, ClassLosses, objective_of
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
@@ -131,6 +131,7 @@ class FairProblem(Verbs, BaseProblem):
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
         self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
         self.refined = isinstance(minimised, Accuracy)
+        self.class_coefficients = minimised.coefficients if isinstance(minimised, ClassLosses) else None
         self.convex = self._promises_to_be_convex()
         self._curvature: Tensor | None = None
 

@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 import fairbound as fb
@@ -153,14 +154,18 @@ def test_coefficients_of_categories_and_of_classes():
 # -- class weights ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.05])
 @pytest.mark.parametrize("weight", ["balanced", {0: 1.0, 1: 3.0}, {1: 0.2}])
-def test_class_weights_are_those_of_logistic_regression(weight):
-    """The unconstrained optimum is scikit-learn's without regularisation; our L-BFGS ends within 1e-3 of it in the score."""
+def test_class_weights_are_those_of_logistic_regression(weight, decay):
+    """The unconstrained optimum is scikit-learn's with the same penalty; our L-BFGS ends within 1e-3 of it in the score."""
     X, y = rows(1000)
     X = X[["pay", "skill"]]
-    ours = fb.FairClassifier(objective="loss", algorithm="full_batch_alm", class_weight=weight).fit(X, y)
-    scaled = (X - X.mean()) / X.std()
-    theirs = LogisticRegression(C=np.inf, class_weight=weight, tol=1e-8).fit(scaled, y)
+    straight = fb.TableOptions(knots=0)
+    ours = fb.FairClassifier(objective="loss", class_weight=weight, weight_decay=decay, options=straight).fit(X, y)
+    assert ours.fit_report_["algorithm"] == "full_batch_alm"
+    scaled = (X - X.mean()) / X.std(ddof=0)
+    mass = compute_sample_weight(weight, y).sum()
+    theirs = LogisticRegression(C=1 / (decay * mass) if decay else np.inf, class_weight=weight, tol=1e-8).fit(scaled, y)
     assert np.allclose(ours.decision_function(X), theirs.decision_function(scaled), atol=5e-3)
 
 

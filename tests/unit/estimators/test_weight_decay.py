@@ -12,6 +12,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
 from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, auto_decay, leave_one_out
+from fairbound.fairness.objectives import ClassLosses
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.tables.regressions import fitted
@@ -137,6 +138,18 @@ def test_more_columns_than_rows_give_what_a_fit_in_all_columns_gives():
         penalty = np.r_[np.full(60, many), 0.0]
         losses.append(leave_one_out(A, y, np.ones(40), penalty, fitted(A, y, np.ones(40), penalty, np.zeros(61)))[0])
     assert auto_decay(problem_of(X, y)) == GRID[int(np.argmin(losses))] / 40
+
+
+def test_class_weights_choose_as_rows_of_these_weights_do():
+    """30 positive rows of 600, of noise but for one column: with equal classes the 30 count for half of the rows."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(600, 8)), np.arange(600) % 20 == 0
+    X[:, 0] += 2 * y
+    y = y.astype(float)
+    half = ClassLosses((0.5, 0.5))
+    chosen = auto_decay(FairProblem(MLP(8), X, y, objective=half))
+    assert chosen == auto_decay(FairProblem(MLP(8), X, y, sample_weight=np.where(y > 0, 19.0, 1.0)))
+    assert chosen != auto_decay(FairProblem(MLP(8), X, y))
 
 
 def test_an_even_part_of_a_large_table_decides_for_all_of_it(monkeypatch):
