@@ -52,8 +52,10 @@ ARMS: dict[str, tuple[str, str, Any]] = {
 }
 """Objective, shape and weight decay; of "as it comes" the shape is left to FairClassifier, which also bends where bounds ask for it."""
 PEERS = ("fairlearn", "fairlearn with our features")
+PEER_SHAPES = {PEERS[0]: "straight", "fairlearn with our bends": "bent", PEERS[1]: "jumping"}
 LAST = "hospital stays"
-STRAIGHTER = {"knots": "none", "both": "decay", "default": "both", PEERS[1]: PEERS[0]}
+STRAIGHTER = {"knots": "none", "both": "decay", "default": "both"}
+STRAIGHTER |= dict(zip([*PEER_SHAPES][1:], PEER_SHAPES, strict=False))
 """What stands for a method where its shape changes nothing."""
 MEASURED = ("accuracy_test", "difference_test", "accuracy_train", "loss_test", "auc_test")
 
@@ -75,7 +77,7 @@ def split(name: str, seed: int) -> dict[str, Prepared]:
 
 def shape_of(method: str) -> str:
     """Of a method's features."""
-    return ARMS[method][1] if method in ARMS else {PEERS[0]: "straight", PEERS[1]: "jumping"}[method]
+    return ARMS[method][1] if method in ARMS else PEER_SHAPES[method]
 
 
 def stands_for(method: str, name: str, seed: int) -> str:
@@ -93,12 +95,12 @@ def ordered(which: str) -> list[str]:
 
 
 def fit(name: str, seed: int, notion: str, method: str, value: float) -> dict[str, Any]:
-    data = split(name, seed)[shape_of(method) if method in PEERS else "straight"]
+    data = split(name, seed)[shape_of(method) if method in PEER_SHAPES else "straight"]
     row: dict[str, Any] = {"data": name, "seed": seed, "notion": notion, "method": method, "value": value}
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if method in PEERS:
+        if method in PEER_SHAPES:
             predict, scores = frontier.fitted(frontier.PEER, notion, value, data)
             row["seconds"] = time.process_time() - start
             return row | frontier.of_parts(data, notion, predict, scores, frontier.DRAWS)
