@@ -1,8 +1,11 @@
 """Shared fixtures: where the real data lies, and the --long switch for statistical claims."""
 
 import os
+import sys
 from pathlib import Path
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process that a test starts compiles the package again,
+sys.dont_write_bytecode = False  # and every run of the tests prepares all their assertions again: 20 s on each core
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # tests run two at a time, on two cores
     os.environ.setdefault(name, "1")
 
