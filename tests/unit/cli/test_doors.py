@@ -210,13 +210,13 @@ def test_a_folder_that_cannot_be_written_is_said_without_numbers_of_errors(capsy
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_header_longer_than_the_readers_limit(tmp_path, separator):
-    names = [f"column_{i}" for i in range(12_000)]
+    names = [f"column_{i:0100}" for i in range(1_300)]
     assert len(separator.join(names)) > 131_072
     lines = [separator.join(names), *(separator.join(map(str, np.full(len(names), k))) for k in range(3))]
     path = tmp_path / "wide.csv"
     path.write_text("\n".join(lines) + "\n")
-    assert read_table(path).shape == (3, 12_000)
-    assert next(csv_parts(path, 2, ["column_11999"])).shape == (2, 1)
+    assert read_table(path).shape == (3, 1_300)
+    assert next(csv_parts(path, 2, names[-1:])).shape == (2, 1)
 
 
 def test_a_pipe_is_refused_before_it_is_opened(capsys, tmp_path):
