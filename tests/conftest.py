@@ -15,6 +15,14 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def without_waiting_for_the_disk():
+    """What this process writes in a test need not outlive a power failure."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="also run the long statistical claims")
 

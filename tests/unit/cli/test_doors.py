@@ -134,7 +134,8 @@ def numbers(tmp_path):
      *[(command, "abc") for command in ("fit", "parts", "regress")]],
 )  # fmt: skip
 def test_a_cell_that_cannot_be_used_is_named_by_its_line_in_the_file(capsys, tmp_path, numbers, command, bad):
-    for rows in ((5,), (171,)) if bad == "inf" else ((5, 60, 120, 171),):  # text is an error where it is in training
+    one = ((171,),) if command == "certify" else ((5,), (171,))
+    for rows in one if bad == "inf" else ((5, 60, 120, 171),):  # text is an error where it is in training
         table = numbers.astype({"x": object})
         table.loc[list(rows), "x"] = bad
         path = str(tmp_path / f"{rows[0]}.csv")
