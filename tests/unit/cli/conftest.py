@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from fairbound.audits.compare import compare
-
 from fairbound.cli import app as cli
 
 

