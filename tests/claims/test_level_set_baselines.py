@@ -97,7 +97,7 @@ def test_dfls_is_the_method_written_out_in_numpy(seed, level):
     assert outer >= 2
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_dfls_reaches_the_optimum_of_linear_programs_through_feasible_points(seed):
     """P(r, x_k) <= H(r) + error and H(r) <= -beta (r - f*): the level falls towards f* and never below it. The error of a
     call of t steps is of the order step * slope^2 / sqrt(t): 0.3 * slope^2 / sqrt(STEPS / outer iterations)."""

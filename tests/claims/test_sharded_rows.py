@@ -189,7 +189,7 @@ def test_an_encoder_learns_from_all_parts():
 
 FITS = (
     {"constraint": "demographic_parity <= 0.05", "budget": "15 steps"},
-    {"constraint": "equalized_odds <= 0.05", "model": "mlp:4", "budget": "60 steps", "batch_size": 64},
+    {"constraint": "equalized_odds <= 0.05", "model": "mlp:4", "budget": "30 steps", "batch_size": 64},
 )
 
 

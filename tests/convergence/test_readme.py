@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -23,7 +24,8 @@ from fairbound.cli.app import main
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BOUNDS = (ROOT / "docs" / "bounds.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```$", README, flags=re.M | re.S)
+FENCED = re.compile(r"^```(bash|python)\n(.*?)^```$", flags=re.M | re.S)
+BLOCKS = FENCED.findall(README)
 
 
 def child(command: list[str], folder: Path) -> str:
@@ -67,6 +69,11 @@ def test_the_readme_has_five_lines_and_three_doors():
 def test_the_first_lines_are_certified(empty, capsys):
     exec(BLOCKS[0][1], {"__name__": "__main__"})
     assert "demographic_parity <= 0.05 is met with 95 % confidence" in capsys.readouterr().out
+
+
+def test_the_first_page_of_the_docs_shows_the_same_lines():
+    ((language, lines),) = FENCED.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
+    assert language == "python" and ast.dump(ast.parse(lines)) == ast.dump(ast.parse(BLOCKS[0][1]))
 
 
 def test_the_command_line_example(empty, capsys):
@@ -131,7 +138,7 @@ def test_the_example_in_bash(tmp_path):
 def test_every_example_is_tried():
     others = ("tests/convergence/test_formulate.py", "tests/unit/optim/test_frameworks.py")
     tried = Path(__file__).read_text() + "".join((ROOT / other).read_text() for other in others)
-    examples = list((ROOT / "examples").iterdir())
+    examples = [path for path in (ROOT / "examples").iterdir() if path.is_file()]
     used = {name for e in examples for name in re.findall(r"^from (\w+) import", e.read_text(), re.MULTILINE)}
     for example in examples:
         assert example.stem in tried or example.stem in used, example.name

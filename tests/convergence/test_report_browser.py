@@ -103,7 +103,7 @@ def test_page_asks_the_server_for_nothing_but_itself(tmp_path):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         browse(f"http://127.0.0.1:{server.server_port}/report.html", tmp_path, "--dump-dom")

@@ -220,10 +220,10 @@ def unbroken(steps):
     return solve(PROBLEMS["two_sided"](noise=0.1), config, budget=f"{steps} steps", seed=5, record_every=50)
 
 
-def resumed(folder, steps):
+def resumed(folder, steps, callback=None):
     config = ALM(optimizer="adam", step_size=0.01, dual_every=3)
     return solve(PROBLEMS["two_sided"](noise=0.1), config, budget=f"{steps} steps", seed=5, record_every=50,
-                 checkpoint=folder / "run.ckpt", records=folder / "r.jsonl")  # fmt: skip
+                 checkpoint=folder / "run.ckpt", records=folder / "r.jsonl", callback=callback)  # fmt: skip
 
 
 def stop_child(folder, how):
@@ -244,22 +244,34 @@ def stop_child(folder, how):
         return lines, child.wait(timeout=60)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
-def test_a_stopped_process_resumes_to_the_unbroken_run(how, tmp_path):
-    lines, code = stop_child(tmp_path, how)
+def test_an_interrupted_run_resumes_to_the_unbroken_one(tmp_path):
+    """That Ctrl-C ends a process in this way is seen where a command is interrupted."""
+
+    def interrupt(row):
+        if row["step"] == 400:
+            signal.raise_signal(signal.SIGINT)
+
+    part = resumed(tmp_path, STEPS, callback=interrupt)
+    saved = store.load(tmp_path / "run.ckpt", {})
+    assert part.stopped == "interrupted" and 400 <= part.steps < 450
+    assert saved["state"]["k"] == part.steps  # saved at the interrupt: nothing is lost
+    goes_on_as_unbroken(tmp_path, part.steps + 700)
+
+
+def test_a_killed_process_resumes_to_the_unbroken_run(tmp_path):
+    lines, code = stop_child(tmp_path, signal.SIGKILL)
     whole = [line for line in lines if line.endswith("\n")]
     saved = store.load(tmp_path / "run.ckpt", {})
-    if how == signal.SIGINT:
-        word, stopped, steps = whole[-1].split()
-        assert (word, stopped, code) == ("DONE", "interrupted", 0)
-        assert saved["state"]["k"] == int(steps) < STEPS  # saved at the interrupt: nothing is lost
-        last = int(steps)
-    else:
-        assert code == -signal.SIGKILL
-        last, seconds = json.loads([line for line in whole if line.startswith("[")][-1])
-        # the interval, one step and one record, and a second for a busy machine
-        assert seconds - saved["seconds"] <= 0.05 + 1
-    steps = max(last, saved["state"]["k"]) + 700
+    assert code == -signal.SIGKILL
+    last, seconds = json.loads([line for line in whole if line.startswith("[")][-1])
+    # the interval, one step and one record, and a second for a busy machine
+    assert seconds - saved["seconds"] <= 0.05 + 1
+    expected, found = goes_on_as_unbroken(tmp_path, max(last, saved["state"]["k"]) + 700)
+    assert torch.equal(expected.x, found.x) and torch.equal(expected.best_step, found.best_step)
+
+
+def goes_on_as_unbroken(tmp_path, steps):
+    """The unbroken run of so many steps, and the one that goes on from the folder's checkpoint, which are the same."""
     expected, found = unbroken(steps), resumed(tmp_path, steps)
     assert differences(expected.state, found.state) == []
     assert torch.equal(expected.last, found.last) and expected.steps == found.steps == steps
@@ -267,8 +279,7 @@ def test_a_stopped_process_resumes_to_the_unbroken_run(how, tmp_path):
     marks = [r["step"] for r in found.records]
     assert marks == sorted(set(marks)) and set(range(0, steps, 50)) <= set(marks)
     assert read_records(tmp_path / "r.jsonl") == found.records
-    if how == signal.SIGKILL:
-        assert torch.equal(expected.x, found.x) and torch.equal(expected.best_step, found.best_step)
+    return expected, found
 
 
 @pytest.mark.parametrize(

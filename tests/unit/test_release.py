@@ -60,7 +60,7 @@ def test_both_hold_every_file_of_the_package(built):
         assert contents(n.split("/src/", 1)[1] for n in sdist.getnames() if "/src/fairbound/" in n) >= here
 
 
-@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])
+@pytest.fixture(scope="module", params=["*.whl", pytest.param("*.tar.gz", marks=pytest.mark.long)])
 def environment(built, request):
     """The folder of programs of a new environment into which pip has installed the wheel, or the sdist, with this one's other packages."""
     folder = built / request.param[-2:]

@@ -142,15 +142,15 @@ def test_far_from_0_the_interval_of_a_loss_gap_is_that_of_paired_means():
     y, old = rng.integers(0, 2, n), rng.random(n) < 0.5
     first = np.where(y == 1, 1, -1) * np.where(old, -0.5, 1.0) + 0.3 * rng.normal(size=n)
     second = first + np.where(y == 1, 0.1, -0.1) * old + 0.2 * rng.normal(size=n)
-    found = fb.compare(first, second, y, {"old": old.astype(int)}, "loss_gap <= 0.1", threshold=0.0, draws=2000)
+    found = fb.compare(first, second, y, {"old": old.astype(int)}, "loss_gap <= 0.1", threshold=0.0, draws=1000)
     (d,) = [d for d in found["differences"] if "<=" in d["name"]]
     sign = np.where(y == 1, 1, -1)
     change = np.logaddexp(0, -sign * second) - np.logaddexp(0, -sign * first)
     mean = change[old].mean() - change[~old].mean()
     error = np.sqrt(change[old].var() / old.sum() + change[~old].var() / (~old).sum())
     assert d["difference"] == pytest.approx(mean, abs=1e-9)
-    # of 2,000 draws an end deviates by 0.06 standard errors by its quantile and as much by its shift: four of both together
-    assert abs(np.array([d["lower"], d["upper"]]) - (mean + np.array([-Z, Z]) * error)).max() < 0.34 * error
+    # of 1,000 draws an end deviates by 0.085 standard errors by its quantile and as much by its shift: four of both together
+    assert abs(np.array([d["lower"], d["upper"]]) - (mean + np.array([-Z, Z]) * error)).max() < 0.48 * error
 
 
 def test_areas_have_intervals_that_pairing_narrows():
@@ -261,19 +261,19 @@ def test_a_model_beside_itself_has_no_interval_that_claims_certainty():
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_two_models_of_the_same_true_gap_differ_for_certain_no_more_often_than_stated(seed):
     """One model has its gap between two of ten groups, the other between each of five and each of five others, so that
-    its measured gap is the larger. By a bootstrap of the largest alone about a quarter of intervals lie above 0; of 40
-    at 2.5 % a side more than 4 do with a probability below 0.004."""
+    its measured gap is the larger. By a bootstrap of the largest alone about a quarter of intervals lie above 0; of 20
+    at 2.5 % a side more than 3 do with a probability below 0.002."""
     rng = np.random.default_rng(seed)
     first, second = np.array([0.5, 0.4] + [0.45] * 8), np.array([0.5] * 5 + [0.4] * 5)
     g, above = np.repeat(np.arange(10), 300), 0
-    for _ in range(40):
+    for _ in range(20):
         u = rng.random(len(g))
         v = np.where(rng.random(len(g)) < 0.3, u, rng.random(len(g)))
         decided = [(part < shares[g]).astype(int) for part, shares in ((u, first), (v, second))]
         found = fb.compare(*decided, None, g.astype(str), "demographic_parity <= 0.1", draws=100)["differences"]
         (d,) = [d for d in found if "<=" in d["name"]]
         above += d["lower"] > 0
-    assert above <= 4
+    assert above <= 3
 
 
 def test_limits_let_every_comparison_near_the_largest_be_the_true_one():

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from fairbound.audits.compare import compare
 from fairbound.cli import app as cli
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """Models are compared by 100 draws in place of 500: what the intervals are is said in tests/unit/audits."""
+    monkeypatch.setattr("fairbound.cli.compare.compare", partial(compare, draws=100))
 
 
 @pytest.fixture

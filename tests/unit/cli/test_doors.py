@@ -134,7 +134,8 @@ def numbers(tmp_path):
      *[(command, "abc") for command in ("fit", "parts", "regress")]],
 )  # fmt: skip
 def test_a_cell_that_cannot_be_used_is_named_by_its_line_in_the_file(capsys, tmp_path, numbers, command, bad):
-    for rows in ((5,), (171,)) if bad == "inf" else ((5, 60, 120, 171),):  # text is an error where it is in training
+    one = ((171,),) if command == "certify" else ((5,), (171,))
+    for rows in one if bad == "inf" else ((5, 60, 120, 171),):  # text is an error where it is in training
         table = numbers.astype({"x": object})
         table.loc[list(rows), "x"] = bad
         path = str(tmp_path / f"{rows[0]}.csv")
@@ -210,13 +211,13 @@ def test_a_folder_that_cannot_be_written_is_said_without_numbers_of_errors(capsy
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_header_longer_than_the_readers_limit(tmp_path, separator):
-    names = [f"column_{i}" for i in range(12_000)]
+    names = [f"column_{i:0100}" for i in range(1_300)]
     assert len(separator.join(names)) > 131_072
     lines = [separator.join(names), *(separator.join(map(str, np.full(len(names), k))) for k in range(3))]
     path = tmp_path / "wide.csv"
     path.write_text("\n".join(lines) + "\n")
-    assert read_table(path).shape == (3, 12_000)
-    assert next(csv_parts(path, 2, ["column_11999"])).shape == (2, 1)
+    assert read_table(path).shape == (3, 1_300)
+    assert next(csv_parts(path, 2, names[-1:])).shape == (2, 1)
 
 
 def test_a_pipe_is_refused_before_it_is_opened(capsys, tmp_path):

@@ -48,7 +48,10 @@ def called(run, name, path, out, *more):
 @pytest.mark.parametrize("name", LINES)
 def test_every_command_reads_the_encoding_that_it_is_told(run, table, tmp_path, name):
     found = []
-    for k, (encoding, more) in enumerate((("utf-8", ()), ("utf-16", ()), ("cp1252", ("--encoding", "cp1252")))):
+    marked = (
+        [("utf-16", ())] if "audit" in name else []
+    )  # whoever opens a file reads marks: tests/unit/tables/test_files.py
+    for k, (encoding, more) in enumerate((("utf-8", ()), *marked, ("cp1252", ("--encoding", "cp1252")))):
         (tmp_path / str(k)).mkdir()
         path = tmp_path / str(k) / "people.csv"
         table.to_csv(path, index=False, encoding=encoding)
@@ -57,7 +60,7 @@ def test_every_command_reads_the_encoding_that_it_is_told(run, table, tmp_path, 
         assert "read as numbers: 'pay'" in wrong or "in parts" in name or name == "regress", wrong
         found.append(said)
     assert "Bär" in found[0] or name == "interval"
-    assert found[0] == found[1] == found[2]
+    assert all(said == found[0] for said in found)
     code, _, wrong = called(run, name, path, tmp_path / "no")
     assert code == 2 and "utf-8 text" in wrong and "--encoding cp1252" in wrong and "encoding=" not in wrong, wrong
     code, _, wrong = called(run, name, path, tmp_path / "no", "--encoding", "klingon")

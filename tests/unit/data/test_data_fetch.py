@@ -51,7 +51,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 def publisher(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     with Publisher() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
         server.shutdown()

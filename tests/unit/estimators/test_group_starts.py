@@ -72,7 +72,7 @@ def test_group_terms_rank_no_worse_than_scaling_and_shifting(seed, kind):
     assert auc(scores, y == 1, y == 0) > moved.auc_ - 1e-3 and model.fit_report_["feasible"]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_bounds_that_validation_rows_miss_become_constraints(seed):
     """Signed differences of the two parts lie on either side of 0, so that less of one is more of the other."""
     X, y, code = rows(400, seed)

@@ -219,8 +219,8 @@ def convolution():
 
 
 def test_a_module_that_many_bounds_drove_to_one_answer_is_trained_again_with_slower_multipliers():
-    X, y, group = noisy_digits()
-    fair = fb.FairClassifier("class_equalized_odds <= 0.1", model=convolution(), random_state=0)
+    X, y, group = (part[:900] for part in noisy_digits())
+    fair = fb.FairClassifier("class_equalized_odds <= 0.1", model=convolution(), budget="600 steps", random_state=0)
     facts = fair.fit(X, y, sensitive_features=group).fit_report_
     assert facts["feasible"] and facts["accuracy"] > 0.8
     assert sum("slower multipliers" in note for note in facts["notes"]) == 1

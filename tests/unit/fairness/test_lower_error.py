@@ -41,8 +41,8 @@ def test_no_point_of_a_line_that_meets_the_bounds_has_a_lower_error(bound, weigh
             v = torch.from_numpy(rng.normal(size=5))
             t = counted.lowest(counted.features @ x.numpy(), counted.features @ v.numpy(), reach)
             at_t, before = problem.evaluate(x + t * v), float(problem.evaluate(x).f)
-            tried = [problem.evaluate(x + s * v) for s in np.linspace(-reach, reach, 401)]
-            least = min((float(m.f) for m in tried if float(m.violation) <= 0), default=before)
+            tried = problem.evaluate(x + torch.linspace(-reach, reach, 401, dtype=torch.float64)[:, None] * v)
+            least = min(tried.f[tried.violation <= 0].tolist(), default=before)
             assert float(at_t.violation) <= 0 and float(at_t.f) <= before
             assert float(at_t.f) <= least + 1e-3 * abs(before - least) + 1e-9
             moved += t != 0
