@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
-from fairbound.base.errors import DataError, FairboundError, OptionError
+from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.tables import TableEncoder, TableOptions
 from fairbound.tables.columns import read_columns
 from fairbound.tables.group_terms import GroupTerms
@@ -28,6 +28,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 EVERY = TableOptions(min_count=1)
 
 
@@ -153,7 +154,8 @@ def test_untyped_text_of_many_numbers_is_a_number_and_leading_zeros_make_codes()
     assert TableEncoder().fit(np.array(numbers)[:, None]).feature_names == ("x0",)
     assert TableEncoder().fit([[text] for text in numbers]).feature_names == ("x0",)
     assert TableEncoder().fit(pd.DataFrame({"x": pd.Series(map(int, numbers), dtype=object)})).feature_names == ("x",)
-    assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 50
+    with pytest.warns(DataWarning, match="'x' is text and taken for categories, though all its texts are numbers"):
+        assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 50
     zips = pd.DataFrame({"z": [f"{v % 60:05d}" for v in range(600)]})
     assert len(TableEncoder(TableOptions(max_categories=10)).fit(zips).feature_names) == 10
     assert TableEncoder(TableOptions(numeric=("z",))).fit(zips).feature_names == ("z",)
