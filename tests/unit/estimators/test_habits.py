@@ -216,6 +216,19 @@ def test_columns_and_groups_left_out_are_warned_of():
     assert all(w.filename == __file__ for w in said)
 
 
+def test_each_run_of_a_fit_has_a_heading_that_says_which_it_is(capsys):
+    X, y = rows()
+    fitted(X, y, verbose=1, options=fb.tables.TableOptions(knots=0))
+    lines = capsys.readouterr().err.splitlines()
+    headings = [line for line in lines if not line.startswith("step ")]
+    begins = [i for i, line in enumerate(lines) if line.startswith("step        0 ")]
+    assert len(headings) == len(begins) == len(set(headings)) > 1, (
+        "every run restarts at step 0, under a line of its own"
+    )
+    assert [lines[i - 1] for i in begins] == headings
+    assert headings[0] == f"full_batch_alm: all rows at once, under the bounds, minimising the loss, {len(X):,} rows"
+
+
 def test_wrong_options_are_said_before_the_table_is_read():
     class Unread:
         shape = (2, 1)  # how large it is may be asked
