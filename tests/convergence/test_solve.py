@@ -132,6 +132,9 @@ def test_progress_goes_to_standard_error(capsys):
     solve(tiny("loss_gap <= 0.02"), "alm", budget="20 steps", batch_size=6, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "loss" in err and "worst g" in err and err.endswith("\n")
+    assert err.startswith("alm: random batches, under the bounds, ") and err.splitlines()[1].startswith("step ")
+    solve(tiny("loss_gap <= 0.02"), "sgd", budget="2 steps", sampling="full", progress=True)
+    assert capsys.readouterr().err.startswith("sgd: all rows at once, without bounds, "), "sgd heeds none"
 
 
 # -- the best iterate -----------------------------------------------------------------------------------------------

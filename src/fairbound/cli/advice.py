@@ -19,6 +19,7 @@ ADVICE = {
     "empty (missing).",
     "If the column is a code, name it in TableOptions(categorical=...).": "If the column is a code, name it "
     "with --text, or leave it out with --drop.",
+    ", and make it a column of numbers (pandas.to_numeric)": "",
     "Name it in TableOptions(categorical=...) or (numeric=...), or give it one type.": "Name it with --text, or leave it out "
     "with --drop.",
     'encoding="cp1252"': "--encoding cp1252",

@@ -200,6 +200,14 @@ class FairProblem(Verbs, BaseProblem):
         return self._under(replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients)))
 
     @property
+    def aim(self) -> str:
+        """What is minimised where it is between the loss and the error rate; "" of other objectives."""
+        if not self.refined or self.plan.objective is None:
+            return ""
+        loss, error = self.plan.objective.coefficient
+        return f"minimising {loss:.0%} loss + {error:.0%} error rate" if error else "minimising the loss"
+
+    @property
     def plus(self) -> FairProblem | None:  # type: ignore[override]
         """The first of two problems whose difference is this one; it has the bounds. None where no such split is known.
         Both are convex for a linear model and a convex loss; for other models up to a term in |x|^2."""

@@ -19,7 +19,9 @@ from fairbound.base.files import check_writable
 from fairbound.base.interrupts import Interrupts
 from fairbound.base.records import Clock, Counts, Recorder
 from fairbound.base.seeds import seed_for
+from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.method import Method, State, described
+from fairbound.methods.sgd import SGD
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.problems.wrappers import Counted, measured
 from fairbound.solver import checkpoint as store
@@ -147,6 +149,8 @@ class Run:
     def go(self) -> tuple[Stopped, float]:
         """Steps until the budget is spent, the method halts or the user stops the run: why it ended,
         and the seconds."""
+        if self.settings.progress:
+            print(self._heading, file=sys.stderr, flush=True)
         saved_at, outer = self.clock.seconds, self.state.outer
         outer = None if outer is None else outer.clone()  # at the last record
         with Interrupts() as interrupts:
@@ -262,6 +266,16 @@ class Run:
         row |= {name: value.clone() for name, value in state.shown.items()}
         row["best_step"] = self.best.step
         return row
+
+    @property
+    def _heading(self) -> str:
+        """Which run of a fit the lines of progress below are of."""
+        method, problem = self.settings.method, self.problem
+        whole = self.settings.sampling == "full" or isinstance(method, FullBatchALM)
+        rows = "all rows at once" if whole else "random batches"
+        bounds = "under the bounds" if problem.m and type(method) is not SGD else "without bounds"
+        said = (rows, bounds, getattr(problem, "aim", ""), f"{problem.rows:,} rows")
+        return f"{method.name}: {', '.join(filter(None, said))}"
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def solve(
     average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
         the steps counts (Shamir and Zhang 2013). The average is then what is measured and returned; bounds hold far
         more steadily at it. 0 for the iterates themselves.
-    progress: whether lines go to standard error.
+    progress: whether lines go to standard error, after one that says which run they are of.
     callback: a function of each record.
     keep: what to keep of a record.
     Raises: OptionError for wrong options, and where the problem lacks what the method needs; CheckpointError.

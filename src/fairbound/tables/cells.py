@@ -14,6 +14,7 @@ from fairbound.rows.reading import is_missing
 
 MISSING = "(missing)"
 MICROSECONDS_PER_DAY = 86_400_000_000
+TO_DATES = "Make periods dates: column.dt.to_timestamp() in pandas."
 
 
 class CellTypeError(DataError, TypeError):
@@ -66,7 +67,9 @@ def days_of(stamps: np.ndarray) -> np.ndarray:
 
 def no_cell(name: str, cell: object) -> CellTypeError:
     """What is said of a cell of a type that has no encoding."""
+    kind = type(cell).__name__
+    advice = TO_DATES if kind == "Period" else "Turn the column into one of these or drop it."
+    theirs = " (argument must be a string or a number)" if isinstance(cell, dict) else ""  # scikit-learn's checks ask
     return CellTypeError(
-        f"column {name!r} holds a {type(cell).__name__} ({str(cell)[:40]!r}); each cell's argument must be a string, a "
-        "bool or a number. Turn the column into one of these or drop it."
+        f"column {name!r} holds a {kind} ({str(cell)[:40]!r}); each cell must be a text, a bool or a number{theirs}. {advice}"
     )

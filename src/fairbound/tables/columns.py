@@ -22,7 +22,7 @@ import torch
 
 from fairbound.base.errors import DataError
 from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of, unmasked
-from fairbound.tables.cells import CellTypeError, days_of, float_of, no_cell, stamp_of, text_of
+from fairbound.tables.cells import TO_DATES, CellTypeError, days_of, float_of, no_cell, stamp_of, text_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
@@ -138,7 +138,7 @@ def as_number(column: Column) -> Column:
     if not column.coded:
         return column
     truth = {"True": 1.0, "False": 0.0} if column.kind == "category" else {}
-    known = [truth.get(text, float(text) if _NUMBER.fullmatch(text) else np.nan) for text in column.categories]
+    known = [truth.get(text, float(text) if is_number(text) else np.nan) for text in column.categories]
     values = np.array([*known, np.nan])[column.values]
     wrong = np.flatnonzero(~np.isfinite(values) & (column.values >= 0))
     if wrong.size:
@@ -194,6 +194,11 @@ def has_leading_zero(text: str) -> bool:
     return _LEADING_ZERO.fullmatch(text) is not None
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is written as a number, without units and marks between thousands."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def number_share(column: Column) -> tuple[int, float]:
     """How many distinct texts of a column of texts are written as numbers, and their share of the known rows.
 
@@ -201,7 +206,7 @@ def number_share(column: Column) -> tuple[int, float]:
     """
     if any(map(has_leading_zero, column.categories)):
         return 0, 0.0
-    numeric = np.array([bool(_NUMBER.fullmatch(text)) for text in column.categories] + [False])
+    numeric = np.array([*map(is_number, column.categories), False])
     known = int((column.values >= 0).sum())
     return int(numeric.sum()), float(numeric[column.values].sum() / known) if known else 0.0
 
@@ -257,9 +262,9 @@ def _factorised(name: str, values: Iterable[object]) -> tuple[np.ndarray, list[A
 
 
 def _no_meaning(name: str, kind: object) -> DataError:
+    advice = "Use numbers, bools, text, categories or dates, or drop it."
     return DataError(
-        f"column {name!r} has type {kind}, which has no encoding here. Use numbers, bools, text, categories or dates, "
-        "or drop it."
+        f"column {name!r} has type {kind}, which has no encoding here. {TO_DATES if str(kind).startswith('period') else advice}"
     )
 
 

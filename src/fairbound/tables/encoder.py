@@ -16,8 +16,10 @@ What becomes of a column, decided on the training table:
 - whole numbers stay numbers, however few: say ``categorical=("code",)`` or give the column a categorical type.
 - a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without
   column types, are numbers where they have more than ``max_categories`` different values and no leading zeros. Text
-  that is nearly all numbers is an error: most likely of typing.
-- dropped, with the reason in ``dropped``: constant columns, columns with no known value, text nearly unique per row.
+  that is a number in nearly all rows is an error: most likely of typing. A warning names text that becomes categories
+  though most of at least ten different values are numbers, unless all are whole ones, and few enough for a feature each.
+- dropped, with the reason in ``dropped`` and a warning: constant columns, columns with no known value, text nearly
+  unique per row.
 
 At prediction a value not seen in training goes to ``name=(other)`` where that column exists, else its row has zeros in
 all columns of that name; either way it is counted in the :class:`EncodeReport`. So is a missing value; a category
@@ -26,6 +28,7 @@ column that had none in training treats it like an unseen one.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -36,14 +39,15 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from fairbound.base.errors import DataError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import shortlist, unspelled
 from fairbound.tables.columns import Column, Table, read_columns
-from fairbound.tables.encode_report import EncodeReport
+from fairbound.tables.encode_report import EncodeReport, dropped_words
 from fairbound.tables.features import CategoryFeature, Feature, converted, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
-from fairbound.tables.learning import check_options, finite, infinite_error, learn_settled, settle
+from fairbound.tables.learning import check_options, finite, infinite_error, learn_column
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
@@ -131,8 +135,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return [spec for spec in self.learnt or () if isinstance(spec, NumberFeature)]
 
     def fit(self, table: Any, y: Any = None) -> TableEncoder:
-        """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self."""
+        """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self.
+        Warns: DataWarning of columns that are dropped."""
         self._fit(table, y)
+        self._warn_of_dropped()
         return self
 
     def transform(self, table: Any) -> Any:
@@ -141,11 +147,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encode(table)[0]
 
     def fit_transform(self, table: Any, y: Any = None) -> Any:
-        """``fit(table).transform(table)``, reading the table once."""
-        return self.fit_encode(table, y=y)[0]
+        """``fit(table).transform(table)``, reading the table once. Warns: as `fit`."""
+        features = self.fit_encode(table, y=y)[0]
+        self._warn_of_dropped()
+        return features
+
+    def _warn_of_dropped(self) -> None:
+        for said in dropped_words(self.dropped):
+            warnings.warn(said, DataWarning, stacklevel=users_line())
 
     def fit_encode(self, table: Any, dtype: Any = np.float64, y: Any = None) -> tuple[Any, EncodeReport]:
-        """``fit(table, y).encode(table, dtype)``, reading the table once."""
+        """``fit(table, y).encode(table, dtype)``, reading the table once; what was dropped stands in the report."""
         read = self._fit(table, y)
         if self.learnt is None:
             return self.encode(table, dtype)
@@ -179,13 +191,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if raw.name in ordinary:
                 learnt.append(ordinary[raw.name])
                 continue
-            found, bad = finite(raw, self.options)
-            column = settle(found, self.options)
+            column, bad = finite(raw, self.options)
             if bad:
                 infinite[column.name] = bad
             if gone := int(column.missing.sum()):
                 missing[column.name] = gone
-            spec, reason = learn_settled(column, self.options)
+            spec, reason = learn_column(column, self.options)
             if spec is not None:
                 learnt.append(spec)
             if reason is not None:

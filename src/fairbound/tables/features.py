@@ -11,10 +11,11 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
-from fairbound.tables.columns import Column, as_category, as_days, as_number, has_leading_zero, no_date
+from fairbound.tables.columns import Column, as_category, as_days, as_number, has_leading_zero, is_number, no_date
 from fairbound.tables.numbers import NumberFeature, slices
 
 OTHER = "(other)"
+TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 
@@ -123,14 +124,25 @@ def _meant(texts: Sequence[str]) -> str:
             f"; they look like dates, such as {some[0]!r}: make it a column of dates (pandas.to_datetime; a Parquet file "
             "keeps it) or of numbers"
         )
-    if any(map(has_leading_zero, texts)) or not all(_NUMBER.fullmatch(text) for text in some):
+    if any(map(has_leading_zero, texts)):
         return ""
-    if all(text.isdecimal() for text in some):
-        return f"; they look like numbers kept as text, such as {some[0]!r}: make it a column of numbers where it is no code"
+    others, quantity = [text for text in texts if not is_number(text)], next(filter(is_quantity, texts), None)
+    if not others:
+        where = "" if quantity else " where it is no code"
+        return f"; they look like numbers kept as text, such as {quantity or some[0]!r}: make it a column of numbers (pandas.to_numeric){where}"
+    if quantity and 2 * len(others) < len(texts):
+        return f"; most look like numbers, such as {quantity!r}, but not {others[0]!r}: {TO_NUMBERS}"
+    if not all(_NUMBER.fullmatch(text) for text in some):
+        return ""
     return (
         f"; they look like numbers, such as {some[0]!r}: remove signs, units and separators of thousands, so that they are "
         "read as numbers"
     )
+
+
+def is_quantity(text: str) -> bool:
+    """Whether a text is written as a number that is no whole number from 0 on, and so hardly a code."""
+    return is_number(text) and not (float(text) >= 0 and float(text).is_integer())
 
 
 def names_out(learnt: Sequence[Feature] | None, inputs: Sequence[str], named: bool, given: Any) -> np.ndarray:

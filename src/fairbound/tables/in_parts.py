@@ -18,7 +18,7 @@ from fairbound.tables.columns import as_category, as_number, read_columns
 from fairbound.tables.encode_report import EncodeReport, merged_reports
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import Feature
-from fairbound.tables.learning import check_options, infinite_error, learn_settled, settle
+from fairbound.tables.learning import check_options, infinite_error, learn_column
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
 
@@ -98,9 +98,7 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             raise infinite_error(whole.name, whole.infinite, whole.first)
         numbers = whole.kind in ("number", "days")
         try:
-            spec, reason = (
-                whole.number_feature() if numbers else learn_settled(settle(whole.as_column(), options), options)
-            )
+            spec, reason = whole.number_feature() if numbers else learn_column(whole.as_column(), options)
         except (
             DataError
         ) as error:  # its column has the texts in another order than the table, so its row is not the table's

@@ -6,14 +6,16 @@ import warnings
 
 import numpy as np
 
+from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import shortlist
 from fairbound.tables.amounts import Amounts
-from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, number_share
-from fairbound.tables.features import Feature, learn_category
+from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, is_number, number_share
+from fairbound.tables.features import TO_NUMBERS, Feature, is_quantity, learn_category
 from fairbound.tables.numbers import learn_number
 from fairbound.tables.options import TableOptions
 
+CODE = "If the column is a code, name it in TableOptions(categorical=...)."
 _MOSTLY = 0.95
 _FEW_NUMBERS = 10
 _LOOKED_AT = 100
@@ -28,29 +30,50 @@ def check_options(options: TableOptions, read: Table) -> None:
         )
 
 
-def learn_settled(column: Column, options: TableOptions) -> tuple[Feature | None, str | None]:
-    """What becomes of a training column that is `finite` and `settle`d, and why it is dropped."""
-    if column.coded:
-        spec, reason = learn_category(column, options.min_count, options.max_categories, options.unique_share)
-        if spec is not None and column.name not in options.categorical:
-            _warn_of_amounts(column)
-        return spec, reason
-    return learn_number(column, options.most_knots)
+def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, str | None]:
+    """What becomes of a training column that is `finite`, and why it is dropped. Warns: DataWarning where it becomes
+    categories though most of its texts are numbers."""
+    column = _settle(given, options)
+    if not column.coded:
+        return learn_number(column, options.most_knots)
+    spec, reason = learn_category(column, options.min_count, options.max_categories, options.unique_share)
+    if spec is not None and given.name not in options.categorical:
+        said = _of_amounts(given) or (_of_numbers(given, options.max_categories) if given.kind != "category" else "")
+        if said:
+            warnings.warn(
+                f"column {given.name!r} is text and taken for categories, though {said} {CODE}",
+                DataWarning,
+                stacklevel=users_line(),
+            )
+    return spec, reason
 
 
-def _warn_of_amounts(column: Column) -> None:
-    """Warns: DataWarning where the categories are numbers with signs or marks between thousands."""
+def _of_amounts(column: Column) -> str:
+    """What is said of texts that are numbers with signs or marks between thousands; "" of others."""
     found = Amounts.of(column.categories[:_LOOKED_AT], ".")
-    if found.marked and not found.other and not found.doubtful:
-        warnings.warn(
-            f"column {column.name!r} is text and taken for categories, though its cells are numbers such as {found.marked[0]!r}. Make them "
-            "numbers, or name it in TableOptions(categorical=...).",
-            DataWarning,
-            stacklevel=2,
+    if not found.marked or found.other or found.doubtful:
+        return ""
+    return f"its cells are numbers such as {found.marked[0]!r}. Make them numbers."
+
+
+def _of_numbers(column: Column, max_categories: int) -> str:
+    """What is said of texts most of which are plain numbers, and no codes for sure; "" of others."""
+    numbers, texts = number_share(column)[0], column.categories
+    if numbers < _FEW_NUMBERS or 2 * numbers <= len(texts):
+        return ""
+    others, quantity = [text for text in texts if not is_number(text)], next(filter(is_quantity, texts), None)
+    example = quantity or next(filter(is_number, texts))
+    if others:
+        return (
+            f"{numbers} of its {len(texts)} different texts are numbers such as {example!r}; {others[0]!r} is none. To have "
+            f"numbers, {TO_NUMBERS}."
         )
+    if quantity is None and numbers <= max_categories:
+        return ""
+    return f"all its texts are numbers such as {example!r}. Make it a column of numbers (pandas.to_numeric)."
 
 
-def settle(column: Column, options: TableOptions) -> Column:
+def _settle(column: Column, options: TableOptions) -> Column:
     """Decide at training whether a column is a number or a category."""
     if column.name in options.categorical:
         return as_category(column)
@@ -67,7 +90,7 @@ def settle(column: Column, options: TableOptions) -> Column:
         try:
             as_number(column)
         except DataError as error:
-            raise DataError(f"{error} If the column is a code, name it in TableOptions(categorical=...).") from None
+            raise DataError(f"{error} {CODE}") from None
     return as_category(column)
 
 

@@ -18,6 +18,8 @@ from fairbound.tables.columns import Column
 
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
+WHOLE = 2.0**53
+"""From here on float64 does not tell all whole numbers apart."""
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
 
@@ -175,9 +177,12 @@ def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, 
 def constant_number(name: str, kind: str, value: float, gaps: float) -> tuple[NumberFeature | None, str]:
     """The feature of a column whose known numbers are all `value`, where it has gaps to mark, and why it is dropped. gaps:
     their share of the rows."""
+    reason = f"constant ({value:g})"
+    if kind == "number" and abs(value) >= WHOLE:
+        reason += " in float64, which cannot tell neighbouring numbers of this size apart; if they differ, leave it out or make it text"
     if not gaps:
-        return None, f"constant ({value:g})"
-    reason = f"constant ({value:g}) where known, only its missing indicator is kept"
+        return None, reason
+    reason = f"{reason} where known, only its missing indicator is kept"
     return NumberFeature(name, kind, value, None, value, True, gaps=gaps), reason
 
 

@@ -38,6 +38,7 @@ def test_an_option_given_twice_is_refused(capsys, tmp_path):
     assert "unknown constraint 'foo'" in said  # a bound may be given several times
 
 
+@pytest.mark.filterwarnings("ignore:.*was dropped:fairbound.base.errors.DataWarning")
 def test_dates_as_text_that_may_be_read_two_ways_are_named_as_dates():
     days = pd.date_range("2001-01-01", periods=400).strftime("%d/%m/%Y")
     table = pd.DataFrame({"day": days, "x": np.arange(400.0), "who": [f"p{i}" for i in range(400)]})

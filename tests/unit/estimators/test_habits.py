@@ -221,6 +221,19 @@ def test_columns_and_groups_left_out_are_warned_of():
     assert all(w.filename == __file__ for w in said)
 
 
+def test_each_run_of_a_fit_has_a_heading_that_says_which_it_is(capsys):
+    X, y = rows()
+    fitted(X, y, verbose=1, options=fb.TableOptions(knots=0))
+    lines = capsys.readouterr().err.splitlines()
+    headings = [line for line in lines if not line.startswith("step ")]
+    begins = [i for i, line in enumerate(lines) if line.startswith("step        0 ")]
+    assert len(headings) == len(begins) == len(set(headings)) > 1, (
+        "every run restarts at step 0, under a line of its own"
+    )
+    assert [lines[i - 1] for i in begins] == headings
+    assert headings[0] == f"full_batch_alm: all rows at once, under the bounds, minimising the loss, {len(X):,} rows"
+
+
 def test_wrong_options_are_said_before_the_table_is_read():
     class Unread:
         shape = (2, 1)  # how large it is may be asked
@@ -270,7 +283,7 @@ def test_a_loaded_model_knows_its_parameters(tmp_path):
     given = {
         "algorithm": fb.ALM(step_size=0.02, dual_every=7), "budget": fb.Budget(steps=30), "batch_size": 32, "validation": 0.25,
         "objective": "loss", "class_weight": {1: 2.0}, "random_state": 11, "positive": 0, "verbose": 0,
-        "options": fb.tables.TableOptions(min_count=3), "sampling": "uniform", "sensitive_columns": "drop",
+        "options": fb.TableOptions(min_count=3), "sampling": "uniform", "sensitive_columns": "drop",
     }  # fmt: skip
     fb.FairClassifier(PARITY, **given).fit(X, y, "sex").save(tmp_path / "m")
     found = fb.FairClassifier.load(tmp_path / "m").get_params()

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
-from fairbound.base.errors import DataError, FairboundError, OptionError
+from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.tables import TableEncoder, TableOptions
 from fairbound.tables.columns import read_columns
 from fairbound.tables.group_terms import GroupTerms
@@ -28,6 +28,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 EVERY = TableOptions(min_count=1)
 
 
@@ -153,7 +154,8 @@ def test_untyped_text_of_many_numbers_is_a_number_and_leading_zeros_make_codes()
     assert TableEncoder().fit(np.array(numbers)[:, None]).feature_names == ("x0",)
     assert TableEncoder().fit([[text] for text in numbers]).feature_names == ("x0",)
     assert TableEncoder().fit(pd.DataFrame({"x": pd.Series(map(int, numbers), dtype=object)})).feature_names == ("x",)
-    assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 50
+    with pytest.warns(DataWarning, match="'x' is text and taken for categories, though all its texts are numbers"):
+        assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 50
     zips = pd.DataFrame({"z": [f"{v % 60:05d}" for v in range(600)]})
     assert len(TableEncoder(TableOptions(max_categories=10)).fit(zips).feature_names) == 10
     assert TableEncoder(TableOptions(numeric=("z",))).fit(zips).feature_names == ("z",)
@@ -267,11 +269,24 @@ def test_small_tables_of_all_different_texts_say_why_nothing_is_left():
         ([[1, 2], [3]], "row 1 .* has 1 cells, the others 2"),
         (np.zeros((2, 2), complex), "Complex data not supported"),
         (pd.DataFrame({"z": [1j, 2j]}), "Complex data not supported: column 'z'"),
-        (pd.DataFrame({"z": [[1], [2]]}), "'z' holds a list"),
+        (
+            pd.DataFrame({"z": [[1], [2]]}),
+            r"'z' holds a list \('\[1\]'\); each cell must be a text, a bool or a number\. Turn",
+        ),
         (pd.DataFrame({"z": [b"a", b"b"]}), "'z' holds a bytes"),
-        (pd.DataFrame({"z": pd.period_range("2020", periods=2, freq="D")}), "'z' has type period"),
+        (
+            pd.DataFrame({"z": pd.period_range("2020", periods=2, freq="D")}),
+            r"'z' has type period.*dt\.to_timestamp\(\)",
+        ),
+        (
+            pd.DataFrame({"z": [*pd.period_range("2020", periods=2, freq="D"), "x"]}),
+            r"'z' holds a Period .*dt\.to_timestamp\(\)",
+        ),
         (pl.DataFrame({"z": [[1], [2]]}), "'z' has type List"),
-        (np.array([["a"], [{"b": 1}]], dtype=object), "argument must be a string.* number"),
+        (
+            np.array([["a"], [{"b": 1}]], dtype=object),
+            "each cell must be a text, a bool or a number .*argument must be a string.* number",
+        ),
         (5, "a table must be"),
         (sp.csr_array((0, 3)), r"0 sample\(s\)"),
         (sp.csr_array(np.array([[np.nan, 1.0]])), "1 NaN or infinite values, the first in column x0"),

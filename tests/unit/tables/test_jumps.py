@@ -17,6 +17,7 @@ from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
 from fairbound.tables.jumping import BINS, edges_of, jumps_of, sure_intervals
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 AUTO = TableOptions(knots=0, jumps="auto")
 
 

@@ -13,6 +13,7 @@ from fairbound.tables.columns import Column
 from fairbound.tables.numbers import ROWS_AT_ONCE, learn_number, learn_numbers
 
 pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 
 
 @pytest.mark.parametrize("rows", [2, 129, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 77, 40_001])
