@@ -342,7 +342,7 @@ MUTANTS = {
     "amounts: money with three decimals": Mutant("tables/amounts.py", "(comma.other or money)", "comma.other", "unit/tables/test_amounts.py"),
     "lottery: pairs that raise the Lagrangian": Mutant("estimators/lottery.py", "self._selected.append(curve[lagrangian.argmin()])", "self._selected.append(curve[lagrangian.argmax()])", "unit/estimators/test_lottery.py"),
     "lottery: bounds have no multipliers": Mutant("estimators/lottery.py", "multipliers = np.maximum(-found.ineqlin.marginals, 0.0)", "multipliers = np.maximum(found.ineqlin.marginals, 0.0)", "unit/estimators/test_lottery.py"),
-    "mean of fits: bounds missed": Mutant("estimators/mean_of_fits.py", "if excess <= ROUNDING:", "if True:", "unit/estimators/test_lottery.py"),
+    "sum of fits: bounds missed": Mutant("estimators/weight_search.py", "if excess <= ROUNDING:", "if True:", "unit/estimators/test_lottery.py"),
     "reduction: means of fits are not tried": Mutant("estimators/lottery.py", "error > self.error + SHORT", "error > self.error + 1", "unit/estimators/test_lottery.py"),
     "reduction: largest excess of the bound's other side": Mutant("postprocessing/spans.py", "- self.b * some.min(0)", "- self.b * some.max(0)", "unit/postprocessing/test_spans.py"),
     "reduction: pairs that are missing": Mutant("postprocessing/spans.py", "(pairs == size * (size - 1))", "(pairs > 0)", "unit/postprocessing/test_spans.py"),

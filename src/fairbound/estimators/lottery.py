@@ -40,7 +40,7 @@ for more fits near to it."""
 
 @dataclass(frozen=True)
 class Lottery:
-    """error: share of wrong decisions in the mean. excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of
+    """error: share of wrong decisions in the mean, in their costs (`sweep_of`). excess: over the bounds. multipliers: (m,) >= 0. shares: (fits,) of
     each fit, without that of constants."""
 
     error: float

@@ -12,7 +12,7 @@ probabilities); Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under gr
 (1996), Reducing variance of committee prediction with resampling techniques (the mean of fits to all folds but one).
 Departs: any bounds that are weighted sums of rates, any number of groups; multipliers by exponentiated gradient on
 cross-fitted rows, with the best of all thresholds. Where the best lottery is far more accurate than that, the gains
-themselves are moved, one atom at a time (`fairbound.estimators.mean_of_fits.Search`).
+themselves are moved, one atom at a time (`fairbound.estimators.weight_search`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import NEGLIGIBLE, Lottery, Pairs
-from fairbound.estimators.mean_of_fits import Mean, Search, SeveralModels
 from fairbound.estimators.reduction_fits import Rules
+from fairbound.estimators.sum_of_fits import SeveralModels
+from fairbound.estimators.weight_search import Search, Weighted
 from fairbound.postprocessing.folds import parts_of
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import Sweep
@@ -123,16 +124,16 @@ class PlugIn(Rules):
         lottery = self._pairs.near(self.fit, lottery)
         found = self._searched(lottery)
         if found is not None:
-            self._take(found.shares, lottery.multipliers, self._chance @ found.shares, found.threshold)
+            self._take(found.weights, lottery.multipliers, self._chance @ found.weights, found.threshold)
         return lottery
 
-    def _searched(self, lottery: Lottery) -> Mean | None:
+    def _searched(self, lottery: Lottery) -> Weighted | None:
         """The best gains on the ways from those of the lottery and of lowest penalised error."""
-        search = Search(self.sweep, self._chance.T, lottery.penalty, _one_more_or_less)
+        search = Search(self.sweep, self._chance.T, lottery.penalty)
         starts = [self._tried[k] for k in self._pairs.nearest(lottery, STARTS)]
         if lottery.shares.sum() > NEGLIGIBLE:
             starts.append(lottery.shares @ np.stack(self._tried))
-        return search.best_of([gain / np.abs(gain).max() for gain in starts if gain.any()])
+        return search.best_by_moves([gain / np.abs(gain).max() for gain in starts if gain.any()], _one_more_or_less)
 
     def _gain(self, multipliers: np.ndarray) -> np.ndarray:
         return self.sweep.worth(multipliers) * self.rows

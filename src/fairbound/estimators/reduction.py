@@ -8,36 +8,31 @@ Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions appr
 1.
 Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over
 all of them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the
-best lottery is far more accurate there, a weighted mean of the models' scores may take the place of one
-(`fairbound.estimators.mean_of_fits`). Grid: the mean multipliers of the run are tried too, scaled by several factors
+best lottery is far more accurate there, a weighted sum of the models' scores may take the place of one
+(`fairbound.estimators.sum_of_fits`). Grid: the mean multipliers of the run are tried too, scaled by several factors
 (their section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.base.names import shortlist
+from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.conventions import on_few_threads
-from fairbound.estimators.lottery import Lottery
 from fairbound.estimators.plug_in import PlugIn
 from fairbound.estimators.reduction_fits import Tried
-from fairbound.estimators.trained import no_better_than_constant
+from fairbound.estimators.reduction_report import Facts, reduction_report, warn_of_reduction
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.costs import checked_costs, costs_for, without_class_weight
 from fairbound.postprocessing.folds import FOLDS, check_folds, knows_by_heart
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
@@ -69,15 +64,21 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         threshold are judged on training rows by a fit that had not seen them. The classifier then needs
         `predict_proba`. "auto" takes 5 where a fit to four fifths of the rows is right on more of these than of the
         others, by 0.05 and by three standard errors.
+    costs: of a false positive and of a false negative, by which fits are weighted and models and thresholds chosen;
+        (1, 1) maximises accuracy. None takes those of the class_weight of the estimator (of a Pipeline, of its last
+        step), given by labels of y or "balanced", and a note says so; (1, 1) where it has none. Either way the fits are
+        made without class_weight.
     positive: the label that counts as positive; None for the greater one.
 
-    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `MeanOfFits`, with folds an
+    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `SumOfFits`, with folds an
         `ExpectedGain`), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
         training rows: "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it
         was judged, and the "own_value" of what `predict` says of these rows, which differs with folds; "message" says
-        where that misses a bound), "accuracy", "lottery_accuracy" (that of the best lottery over the same fits; None
-        where none meets the bounds), "shortfall" (what to do where that is more accurate by 0.01, else None), "fits",
-        "multipliers".
+        where that misses a bound), "accuracy", "costs", "cost" (the mean cost of an error), "lottery_cost" and, of equal
+        costs, "lottery_accuracy" (those of the best lottery over the same fits; None where none meets the bounds),
+        "shortfall" (what to do where that is better by 0.01 of the larger cost, else None), "no_better_than_constant"
+        (whether the same decision for all rows costs as little), "nothing_learnt" (what is said of that, else None),
+        "small_groups", "missing_group_rows" (by attribute), "dropped_groups", "notes", "fits", "multipliers".
     """
 
     estimator: Any = None
@@ -86,6 +87,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     rounds: int = 20
     step: float = 2.0
     folds: int | Literal["auto"] = "auto"
+    costs: tuple[float, float] | None = None
     positive: Any = None
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -103,9 +105,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Reduction:
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
 
-        Raises: OptionError where the estimator takes no weights or a bound is no weighted sum of rates; DataError for
-            rows that cannot be used. Warns: ConvergenceWarning where no model and threshold meets every bound on the
-            training rows, and where a lottery over the same fits is more accurate there by 0.01.
+        Raises: OptionError where the estimator takes no weights, its class_weight names other labels than y, or a bound is
+            no weighted sum of rates; DataError for rows that cannot be used. Warns: ConvergenceWarning where no model
+            and threshold meets every bound on the training rows, where a lottery over the same fits is more accurate
+            there by 0.01, and where the decisions are no better than the same one for all; DataWarning of groups with
+            too few rows for a bound, and of rows whose group is missing.
         """
         stated = self._checked()
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
@@ -125,13 +129,15 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise DataError("all rows of positive weight have one class; two are needed.")
         self.classes_ = np.array(classes)
         plan = compile_plan(stated, groups.take(some), codes[some], classes)
-        sweep = sweep_of(plan, groups.codes, codes, weight)
-        self.folds_ = self._chosen_folds(X, codes, weight) if self.folds == "auto" else self.folds
+        costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
+        estimator = without_class_weight(self.estimator)  # which the costs take the place of
+        sweep = sweep_of(plan, groups.codes, codes, weight, costs)
+        self.folds_ = self._chosen_folds(estimator, X, codes, weight) if self.folds == "auto" else self.folds
         tried: Tried | PlugIn
         if self.folds_:
-            tried = PlugIn(self.estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
+            tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
         else:
-            tried = Tried(self.estimator, X, sweep)
+            tried = Tried(estimator, X, sweep)
         self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
         lottery = tried.mixed()
         model, threshold, excess, multipliers = tried.best()
@@ -142,14 +148,25 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = model.feature_names_in_
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
         own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
-        self.fit_report_ = self._report(stated, rows, own, plan.names, excess, multipliers, tried.fits, lottery)
-        rows_of = dict(zip(plan.dropped, plan.dropped_rows, strict=True))
-        self.fit_report_ |= {"dropped_groups": list(plan.dropped), "dropped_rows": rows_of}
-        for text in dropped_words_of_groups(plan.dropped, rows_of):
-            warnings.warn(text, DataWarning, stacklevel=users_line())
-        missed = None if self.fit_report_["feasible"] else self.fit_report_["message"]
-        if said := [text for text in (missed, self.fit_report_["shortfall"]) if text]:
-            warnings.warn(" ".join(said), ConvergenceWarning, stacklevel=2)
+        counted = (groups.take(some), codes[some])
+        self.fit_report_ = reduction_report(
+            Facts(
+                stated,
+                plan,
+                rows,
+                own,
+                groups,
+                counted,
+                costs,
+                notes,
+                excess,
+                multipliers,
+                lottery,
+                tried.fits,
+                self.folds_,
+            )
+        ) | {"threshold": float(threshold)}
+        warn_of_reduction(self.fit_report_)
         return self
 
     def _checked(self) -> tuple[Bound, ...]:
@@ -176,6 +193,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if not 0 < self.step < np.inf:
             raise OptionError(f"step must be positive, got {self.step!r}.")
         check_folds(self.folds)
+        if self.costs is not None:
+            checked_costs(self.costs)
         if self.folds not in (0, "auto") and not self._gives_probabilities:
             raise OptionError(
                 f"{type(last).__name__} has no predict_proba, which folds={self.folds} needs; take folds=0."
@@ -186,8 +205,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _gives_probabilities(self) -> bool:
         return hasattr(self.estimator, "predict_proba")
 
-    def _chosen_folds(self, X: Any, codes: np.ndarray, weight: np.ndarray) -> int:
-        return FOLDS if self._gives_probabilities and knows_by_heart(self.estimator, X, codes, weight) else 0
+    def _chosen_folds(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray) -> int:
+        return FOLDS if self._gives_probabilities and knows_by_heart(estimator, X, codes, weight) else 0
 
     def _descend(self, tried: Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
         """Judge under multipliers that follow the missed bounds, then under multiples of their mean."""
@@ -208,52 +227,6 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for scale in SCALES:
             tried.fit(scale * mean)
 
-    def _report(
-        self,
-        stated: tuple[Bound, ...],
-        rows: Scored,
-        own: Scored,
-        names: Sequence[str],
-        excess: float,
-        multipliers: np.ndarray,
-        fits: int,
-        lottery: Lottery,
-    ) -> dict[str, Any]:
-        """rows, own: as they were judged, and as the fitted model decides them."""
-        met = excess <= ROUNDING
-        where = "the training rows" + (", each decided by a fit that had not seen it" if self.folds_ else "")
-        message = (
-            f"every bound is met on {where}"
-            if met
-            else f"no model and threshold meets every bound on {where}: the smallest excess is {excess:.4g}. Loosen the "
-            "bound, or raise rounds"
-        )
-        missed = _missed_by_own(stated, own) if self.folds_ else ""
-        message += (f". {missed}" if missed else "") + ("" if met and not missed else ".")
-        share = float(np.average(rows.target, weights=rows.weight))
-        accuracy = float(np.average(~rows.wrong, weights=rows.weight))
-        return {
-            "constraints": [
-                {
-                    "text": b.text,
-                    "sense": b.sense,
-                    "bound": float(b.stated),
-                    "train_value": b.measure(rows),
-                    "own_value": b.measure(own),
-                }
-                for b in stated
-            ],
-            "feasible": met,
-            "message": message,
-            "accuracy": accuracy,
-            "lottery_accuracy": 1 - lottery.error if lottery.meets else None,
-            "shortfall": _shortfall(accuracy if met else None, lottery, where),
-            "no_better_than_constant": no_better_than_constant(accuracy, max(share, 1 - share), len(rows)),
-            "threshold": float(self.threshold_),
-            "fits": fits,
-            "multipliers": {names[i]: float(y) for i, y in enumerate(multipliers) if y > 1e-6},
-        }
-
     # -- predicting ---------------------------------------------------------------------------------------------
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -268,32 +241,3 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """(n,) labels; the same input gives the same labels every time."""
         check_is_fitted(self)
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
-
-
-def _missed_by_own(stated: Sequence[Bound], own: Scored) -> str:
-    """Which bounds the model misses on rows that all but one of its fits have seen, and by how much; "" for none."""
-    values = [(bound, bound.measure(own)) for bound in stated]
-    missed = [
-        f"{b.text!r} is {v:.4g}"
-        for b, v in values
-        if (v - b.stated if b.sense == "at most" else b.stated - v) > ROUNDING
-    ]
-    if not missed:
-        return ""
-    return (
-        "As the returned model decides these rows, which is the mean of these fits and so has seen them, "
-        f"{shortlist(missed)}; fb.audit on rows held out says what to expect of others"
-    )
-
-
-def _shortfall(accuracy: float | None, lottery: Lottery, where: str) -> str | None:
-    """That a lottery over the fits would be more accurate by far. accuracy: of the decisions that meet the bounds,
-    None where none do."""
-    if not lottery.far_ahead(None if accuracy is None else 1 - accuracy):
-        return None
-    here = "no single rule that meets the bounds was found" if accuracy is None else f"the accuracy is {accuracy:.3f}"
-    return (
-        f"Deciding every row the same way each time costs much here: {here} on {where}; the best lottery over the same fits, which decides some "
-        f"rows by a draw, has {1 - lottery.error:.3f}. Take fb.FairClassifier, whose linear model or network is trained under the bound itself, loosen the "
-        "bound, or, if one person may be decided in two ways, fairlearn's ExponentiatedGradient."
-    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.estimators.lottery import Lottery, Pairs
-from fairbound.estimators.mean_of_fits import MeanOfFits, best_mean
+from fairbound.estimators.sum_of_fits import SumOfFits, best_sum
 from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
@@ -74,16 +74,16 @@ class Tried(Rules):
 
     def mixed(self) -> Lottery:
         """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers,
-        and means of their scores tried."""
+        and weighted sums of their scores tried."""
         lottery = self.pairs.best()
         if not self._behind(lottery):
             return lottery
         lottery = self.pairs.near(self.fit, lottery)
         scores = [self._scores(model) for model in self.models]
-        found = best_mean(self.sweep, scores, lottery)
+        found = best_sum(self.sweep, scores, lottery)
         if found is not None:
-            drawn = np.flatnonzero(found.shares)
-            model = MeanOfFits(tuple(self.models[k] for k in drawn), tuple(found.shares[drawn].tolist()))
+            used = np.flatnonzero(found.weights)
+            model = SumOfFits(tuple(self.models[k] for k in used), tuple(found.weights[used].tolist()))
             self._take(model, lottery.multipliers, model.decision_function(self.X), found.threshold)
         return lottery
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import PlanContrasts
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.plan import Plan
+from fairbound.postprocessing.costs import EQUAL, checked_costs
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
@@ -39,18 +39,10 @@ class RuleOptions:
     make accuracy the objective."""
 
     randomised: bool = False
-    costs: tuple[float, float] = (1.0, 1.0)
+    costs: tuple[float, float] = EQUAL
 
     def __post_init__(self) -> None:
-        try:
-            costs = tuple(float(c) for c in self.costs)
-        except (TypeError, ValueError):
-            costs = ()
-        if len(costs) != 2 or not all(0 <= c < math.inf for c in costs) or sum(costs) == 0:
-            raise OptionError(
-                f"costs must be two numbers >= 0 and not both 0, of a false positive and of a false negative, got {self.costs!r}."
-            )
-        object.__setattr__(self, "costs", costs)
+        object.__setattr__(self, "costs", checked_costs(self.costs))
 
 
 def fit_rule(
@@ -162,7 +154,9 @@ def _report(
         "constraints": _stated_values(plan, program, selected),
         "accuracy": float(right / program.total),
         "accuracy_bound": 1 - least / program.costs[0] if equal else None,
+        "costs": list(program.costs),
         "cost": cost,
+        "no_better_than_constant": bool(cost > _cost_of_constants(program) - 0.5 * max(program.costs) / rows.sum()),
         "lowest_cost": least,
         "gap": cost - least,
         "proved": proved,
@@ -172,6 +166,12 @@ def _report(
         "shortfall": _shortfall(program, root, selected, cost, equal),
         "warnings": _few(rule, rows),
     }
+
+
+def _cost_of_constants(program: Program) -> float:
+    """The lower of the mean costs of both answers, each given to all rows."""
+    positive = sum(float(c.total[1]) for c in program.curves) / program.total
+    return min(program.costs[1] * positive, program.costs[0] * (1 - positive))
 
 
 def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[dict[str, Any]]:

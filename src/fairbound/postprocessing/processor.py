@@ -21,6 +21,7 @@ from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text
 from fairbound.base.version import __version__
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.folds import (
     FOLDS,
@@ -47,6 +48,9 @@ INSTEAD = (
 ALIKE = (
     "Every row gets the same decision: under these bounds nothing is better on the rows of fit. Where one kind of error counts more than the "
     "other, say so with costs=(of a false positive, of a false negative)."
+)
+NOT_KNOWN = (
+    "{} is missing in {:,} of the rows of fit; these have a threshold of their own, and no bound holds for them."
 )
 ONE_ROW = (
     "one row is decided by a draw, and without row_ids= all rows that are scored one by one get the same draw, so that the bound no longer "
@@ -83,7 +87,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         (n,).
     randomised: False for one threshold per group. True mixes two: a row between them is decided at random, by
         `random_state` and the row's identifier alone (see `predict`).
-    costs: of a false positive and of a false negative; (1, 1) maximises accuracy.
+    costs: of a false positive and of a false negative; (1, 1) maximises accuracy. None takes those of the class_weight
+        of the estimator (of a Pipeline, of its last step), given by labels of y or "balanced", and a note says so;
+        (1, 1) where it has none.
     unknown: what to do with a row of a group that was not fitted: "pooled" decides it by the best threshold of all rows
         together and warns; "raise" raises UnknownGroupError.
     positive: the label that counts as positive; None for the greater one.
@@ -100,7 +106,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
     folds: int | Literal["auto"] = "auto"
     scores: str | Callable[[Any, Any], Any] = "auto"
     randomised: bool = False
-    costs: tuple[float, float] = (1.0, 1.0)
+    costs: tuple[float, float] | None = None
     unknown: str = "pooled"
     positive: Any = None
     random_state: int | None = 0
@@ -130,7 +136,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError
             for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
             ConvergenceWarning where mixtures of thresholds would be more accurate by a point or more, or every row gets
-            the same decision.
+            the same decision; DataWarning of rows whose group is missing.
         """
         stated = self._checked()
         if y is None:
@@ -155,11 +161,17 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         self.folds_ = self._chosen_folds(X, codes, weight) if fits else 0
         if self.folds_:
             scores = self._scores_by_others(X, codes, groups, weight)
-        options = RuleOptions(randomised=self.randomised, costs=self.costs)
+        costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
+        options = RuleOptions(randomised=self.randomised, costs=costs)
         self.rule_, self.fit_report_ = fit_rule(
             scores, codes, groups, stated, classes=classes, weight=weight, options=options
         )
         self.fit_report_ |= {"folds": self.folds_, "judged_on": JUDGED.format(BY_OTHERS if self.folds_ else "")}
+        unknown = {name: n for name, n in groups.unknown().items() if name in self.rule_.attributes}
+        self.fit_report_ |= {"notes": notes, "missing_group_rows": unknown}
+        for name, n in unknown.items():
+            if n:
+                warnings.warn(NOT_KNOWN.format(name, n), DataWarning, stacklevel=2)
         untried = self.estimator is not None and (not fits or self.folds == 0)  # on rows that it had not seen
         if untried and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
@@ -294,7 +306,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             "classes": [c.item() if hasattr(c, "item") else c for c in self.classes_],
             "scores": self.scores if isinstance(self.scores, str) else None,
             "randomised": self.randomised,
-            "costs": list(self.costs),
+            "costs": self.fit_report_["costs"],
             "unknown": self.unknown,
             "random_state": self.random_state,
             "rule": self.rule_.to_dict(),

@@ -1,5 +1,5 @@
 """One threshold for all rows, swept over every value that tells rows apart: the error and all bounds at each,
-at once."""
+at once. The error is the share of wrong decisions, each of which counts with its cost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fairbound.fairness.plan import Plan
+from fairbound.postprocessing.costs import EQUAL
 from fairbound.postprocessing.curves import Curve
 from fairbound.postprocessing.program import Program, program_of
 from fairbound.postprocessing.spans import Span, spans_of
@@ -112,8 +113,11 @@ class Sweep:
         return float(thresholds[at]), float(worst[at]), float(error[at])
 
 
-def sweep_of(plan: Plan, codes: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Sweep:
-    """The sweep of rows with groups codes (n, A), labels (n,) in {0, 1} and weights (n,).
+def sweep_of(
+    plan: Plan, codes: np.ndarray, target: np.ndarray, weight: np.ndarray, costs: tuple[float, float] = EQUAL
+) -> Sweep:
+    """The sweep of rows with groups codes (n, A), labels (n,) in {0, 1} and weights (n,). costs: of a false positive and
+    of a false negative; an error of the dearer kind counts 1.
 
     Raises: OptionError where a bound is no weighted sum of rates of decisions.
     """
@@ -122,4 +126,4 @@ def sweep_of(plan: Plan, codes: np.ndarray, target: np.ndarray, weight: np.ndarr
     totals = np.bincount(atom, weight, 2 * len(found)).reshape(-1, 2)
     ends = np.array([np.inf, -np.inf])
     curves = tuple(Curve(ends, np.stack([np.zeros(2), total])) for total in totals)
-    return Sweep(atom, weight, program_of(plan, found, curves, (1.0, 1.0)))
+    return Sweep(atom, weight, program_of(plan, found, curves, (costs[0] / max(costs), costs[1] / max(costs))))

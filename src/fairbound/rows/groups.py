@@ -19,6 +19,7 @@ MISSING = -1
 MANY_VALUES = 100
 SAYS_NOTHING = frozenset({"true", "false", "yes", "no", "y", "n"})
 """Labels of which two say nothing without their attribute, as numbers do."""
+BITS, BOOLEANS = ("0", "1"), ("False", "True")
 AND = " & "
 """Joins the labels of crossed groups in their name."""
 
@@ -138,7 +139,8 @@ class Groups:
     def encode(self, sensitive_features: Any) -> tuple[Groups, dict[str, int]]:
         """New rows in the codes of these groups, and how many rows per attribute have a group never seen here.
 
-        A group never seen becomes MISSING: no bound was stated for it.
+        A group never seen becomes MISSING: no bound was stated for it. Booleans are the groups 0 and 1, and the other
+        way round.
         """
         given = sensitive_features if isinstance(sensitive_features, Groups) else None
         columns: dict[str, Any] = columns_of(sensitive_features) if given is None else given._coded
@@ -155,6 +157,7 @@ class Groups:
         codes, unseen = [], {}
         for attribute, known in zip(self.attributes, self.labels, strict=True):
             coded, texts = _coded_texts(columns[attribute]) if given is None else columns[attribute]
+            texts = _as_known(texts, known)
             places = _places(texts, known)
             new = np.array([v is not None for v in texts] + [False]) & (np.append(places, 0) == MISSING)
             unseen[attribute] = int(new[coded].sum())
@@ -169,12 +172,16 @@ class Groups:
         if sensitive_features is None:
             routed = get_config()["enable_metadata_routing"]
             hint = (
-                " Where scikit-learn asks for them (cross_val_score, GridSearchCV), call sklearn.set_config(enable_metadata_routing=True) "
-                "first, and set_score_request(sensitive_features=True) of the estimator; params= then reaches them."
+                " Scorers by name, as scoring='accuracy', cannot pass groups to predict: leave scoring out, with "
+                "set_score_request(sensitive_features=True) of the estimator, or take fb.scorer."
+                if routed
+                else " Where scikit-learn asks for them (cross_val_score, GridSearchCV), call sklearn.set_config(enable_metadata_routing=True) "
+                "first, and set_score_request(sensitive_features=True) of the estimator; params= then reaches them, but not "
+                "through scorers by name, as scoring='accuracy'."
             )
             raise DataError(
                 f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
-                f"{'' if routed else hint}"
+                f"{hint}"
             )
         found, unseen = self.encode(sensitive_features)
         return Groups.of_rows(found, n, f"rows to {use}"), unseen
@@ -298,6 +305,14 @@ def said_labels(
 def natural_order(label: str) -> tuple[int, float, str]:
     """A key that sorts numbers by size, before texts."""
     return (0, float(label), label) if is_number(label) else (1, 0.0, label)
+
+
+def _as_known(texts: Sequence[str | None], known: Sequence[str]) -> Sequence[str | None]:
+    """The texts of new rows, False and True as 0 and 1 where those are all the known ones, and the other way round."""
+    for own, theirs in ((BITS, BOOLEANS), (BOOLEANS, BITS)):
+        if set(known) <= set(own) and set(texts) - {None} <= set(theirs):
+            return [None if text is None else own[theirs.index(text)] for text in texts]
+    return texts
 
 
 def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:

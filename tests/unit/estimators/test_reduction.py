@@ -217,7 +217,9 @@ def test_a_label_of_one_group_alone_needs_no_fit_of_groups():
     assert abs(alone.fit_report_["accuracy"] - fair.fit_report_["accuracy"]) < 0.05
 
 
-@pytest.mark.filterwarnings("ignore:Deciding every row the same way")
+@pytest.mark.filterwarnings(
+    "ignore:Deciding every row the same way", "ignore:demographic_parity.both. <= 0.05. too few"
+)
 def test_multipliers_with_folds_are_looked_for_near_to_those_of_the_best_lottery(monkeypatch):
     """Where no multipliers of the descent are near to it; judged by the same rows, each by a fit that had not seen it."""
     X, y, groups = rows(3, n=400)

@@ -155,7 +155,11 @@ def test_a_missing_group_in_fit_is_a_group_of_its_own_in_no_bound():
     X, y, sex = table(600)
     holes = sex.astype(object)
     holes[::4] = None
-    made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.02").fit(X, y, holes)
+    with pytest.warns(
+        DataWarning, match="group is missing in 150 of the rows of fit; these have a threshold of their own"
+    ):
+        made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.02").fit(X, y, holes)
+    assert made.fit_report_["missing_group_rows"] == {"group": 150}
     decisions = made.predict(X, holes)  # without a warning
     assert [made.rule_.name(c) for c in range(3)] == ["missing", "F", "M"]
     known = holes != None  # noqa: E711
@@ -389,6 +393,7 @@ def test_bad_rows():
         fb.PostProcessor(three, "demographic_parity <= 0.2").fit(X, y, sex)
 
 
+@pytest.mark.filterwarnings("ignore:group is missing in 30")
 def test_the_file_brings_the_decisions_back(tmp_path):
     X, y, sex = table()
     sex = sex.astype(object)
@@ -451,6 +456,7 @@ def test_a_model_that_scikit_learn_does_not_know_is_taken_as_it_is():
         assert fb.PostProcessor(Unfitted(), "demographic_parity <= 0.1").fit(X, y, sex).score(X, y, sex) > 0.6
 
 
+@pytest.mark.filterwarnings("ignore:group is missing in 1 of the rows")
 def test_the_page_s_example_runs_and_names_what_the_report_holds(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[3] / "docs" / "postprocessing.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.M | re.S)
@@ -512,3 +518,40 @@ def test_columns_of_the_table_may_be_named_as_groups():
         assert (by_name.predict(frame, named) == by_value.predict(frame, frame[["woman"]])).all()
     with pytest.raises(DataError, match="no column of X"):
         by_name.predict(frame, "man")
+
+
+@pytest.mark.parametrize("fitted", [int, float, bool, np.bool_])
+@pytest.mark.parametrize("asked", [int, float, bool, object])
+def test_booleans_are_the_groups_0_and_1(fitted, asked):
+    X, y, sex = table()
+    is_f = sex == "F"
+    made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.02").fit(X, y, is_f.astype(fitted))
+    assert (made.predict(X, is_f.astype(asked)) == made.predict(X, is_f.astype(fitted))).all()  # without a warning
+    one_unknown = [None if i == 3 else bool(v) for i, v in enumerate(is_f)]
+    with pytest.warns(UserWarning, match="^1 of"):
+        made.predict(X, one_unknown)
+
+
+def test_booleans_are_no_words_of_other_groups():
+    X, y, sex = table()
+    three = np.where(sex == "F", 0, np.arange(len(sex)) % 2 + 1)
+    made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.1").fit(X, y, three)
+    with pytest.warns(UserWarning, match=f"{len(y)} of {len(y)} rows"):
+        made.predict(X, sex == "F")
+
+
+def test_scorers_by_name_are_told_from_those_that_can_pass_groups():
+    X, y, sex = table()
+    with config_context(enable_metadata_routing=True):
+        routed = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.05")
+        routed.set_fit_request(sensitive_features=True).set_score_request(sensitive_features=True)
+        given = {"params": {"sensitive_features": sex}, "cv": 3, "error_score": "raise"}
+        with pytest.raises(
+            DataError, match=r"scoring='accuracy', cannot pass groups to predict: leave scoring out.*fb\.scorer"
+        ):
+            cross_validate(routed, X, y, scoring="accuracy", **given)
+        assert (cross_validate(routed, X, y, **given)["test_score"] > 0.6).all()
+        parity = cross_validate(routed, X, y, scoring=fb.scorer("demographic_parity"), **given)["test_score"]
+    assert (parity > -0.3).all()
+    with pytest.raises(DataError, match=r"enable_metadata_routing=True\).*not through scorers by name"):
+        routed.fit(X, y, sex).predict(X)

@@ -1,0 +1,196 @@
+"""What `fairbound.Reduction` says of its fit: the report, and what it warns of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataWarning
+from fairbound.base.names import shortlist
+from fairbound.estimators.fit_warnings import missing_group_words
+from fairbound.estimators.lottery import Lottery
+from fairbound.estimators.trained import no_better_than_constant
+from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped_words_of_groups
+from fairbound.fairness.notions import Bound
+from fairbound.fairness.plan import Plan
+from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.sweep import ROUNDING
+from fairbound.rows.groups import Groups
+
+JUDGED, BY_OTHERS = "the training rows{}", ", each decided by a fit that had not seen it"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of a fit. rows, own: as they were judged, and as the fitted model decides them. groups: of all rows, those
+    without weight too. counted: of the n rows of the plan, labels (n,) in {0, 1}, and the groups. costs: of a false
+    positive and of a false negative. excess: the largest over a bound. folds: 0 or K."""
+
+    stated: tuple[Bound, ...]
+    plan: Plan
+    rows: Scored
+    own: Scored
+    groups: Groups
+    counted: tuple[Groups, np.ndarray]
+    costs: tuple[float, float]
+    notes: Sequence[str]
+    excess: float
+    multipliers: np.ndarray
+    lottery: Lottery
+    fits: int
+    folds: int
+
+    @property
+    def met(self) -> bool:
+        """Whether the bounds are met on the rows as they were judged."""
+        return self.excess <= ROUNDING
+
+    @property
+    def where(self) -> str:
+        return JUDGED.format(BY_OTHERS if self.folds else "")
+
+    @property
+    def equal(self) -> bool:
+        """Whether wrong decisions cost alike, so that accuracy is what counts."""
+        return self.costs[0] == self.costs[1]
+
+    def cost(self, rows: Scored) -> float:
+        """The mean cost of a wrong decision."""
+        each = np.where(rows.target == 1, self.costs[1], self.costs[0])
+        return float(np.average(rows.wrong * each, weights=rows.weight))
+
+    def cost_of_constants(self) -> float:
+        """The lower of the mean costs of both answers, each given to all rows."""
+        share = float(np.average(self.rows.target, weights=self.rows.weight))
+        return min(self.costs[1] * share, self.costs[0] * (1 - share))
+
+    def said(self, cost: float) -> str:
+        """A mean cost in words: as an accuracy where wrong decisions cost alike."""
+        return f"{1 - cost / self.costs[0] if self.equal else cost:.3f}"
+
+
+def reduction_report(facts: Facts) -> dict[str, Any]:
+    """What `fit_report_` holds, but for the threshold."""
+    below = bounds_below_a_step(facts.plan, facts.plan.counts(facts.counted[0].codes, facts.counted[1]))
+    help_ = _what_may_help(below)
+    cost, lottery = facts.cost(facts.rows), facts.lottery
+    of_lottery = lottery.error * max(facts.costs)
+    dearest = max(facts.costs)
+    alike = no_better_than_constant(1 - cost / dearest, 1 - facts.cost_of_constants() / dearest, len(facts.rows))
+    aims = all(
+        bound.about != "class" for bound in facts.stated
+    )  # a bound on a class may well cost more than a constant
+    return {
+        "constraints": [
+            {
+                "text": b.text,
+                "sense": b.sense,
+                "bound": float(b.stated),
+                "train_value": b.measure(facts.rows),
+                "own_value": b.measure(facts.own),
+            }
+            for b in facts.stated
+        ],
+        "feasible": facts.met,
+        "message": _message(facts, below),
+        "accuracy": float(np.average(~facts.rows.wrong, weights=facts.rows.weight)),
+        "costs": list(facts.costs),
+        "cost": cost,
+        "lottery_accuracy": 1 - lottery.error if lottery.meets and facts.equal else None,
+        "lottery_cost": of_lottery if lottery.meets else None,
+        "shortfall": _shortfall(facts, cost, of_lottery, help_),
+        "no_better_than_constant": alike,
+        "nothing_learnt": _nothing_learnt(facts, help_) if alike and aims else None,
+        "fits": facts.fits,
+        "multipliers": {facts.plan.names[i]: float(y) for i, y in enumerate(facts.multipliers) if y > 1e-6},
+        "dropped_groups": list(facts.plan.dropped),
+        "dropped_rows": dict(zip(facts.plan.dropped, facts.plan.dropped_rows, strict=True)),
+        "small_groups": [found.said for found in below],
+        "missing_group_rows": facts.groups.unknown(),
+        "notes": list(facts.notes),
+    }
+
+
+def warn_of_reduction(report: Mapping[str, Any]) -> None:
+    """Warns: DataWarning of groups that were left out or are too small for a bound, and of rows whose group is not known;
+    ConvergenceWarning where no model meets the bounds, has learnt nothing, or a lottery would be far better."""
+    said = dropped_words_of_groups(report["dropped_groups"], report["dropped_rows"])
+    for text in [*said, *report["small_groups"], *missing_group_words(report["missing_group_rows"])]:
+        warnings.warn(text, DataWarning, stacklevel=users_line())
+    missed = None if report["feasible"] else report["message"]
+    if told := [text for text in (missed, report["shortfall"], report["nothing_learnt"]) if text]:
+        warnings.warn(" ".join(told), ConvergenceWarning, stacklevel=users_line())
+
+
+def _message(facts: Facts, below: Sequence[BelowAStep]) -> str:
+    missed = _missed_by_own(facts.stated, facts.own) if facts.folds else ""
+    if facts.met:
+        return f"every bound is met on {facts.where}" + (f". {missed}." if missed else "")
+    advice = _what_may_help(below) or "Loosen the bound, or raise rounds."
+    return (
+        f"no model and threshold meets every bound on {facts.where}: the smallest excess is {facts.excess:.4g}. {advice}"
+        + (f" {missed}." if missed else "")
+    )
+
+
+def _missed_by_own(stated: Sequence[Bound], own: Scored) -> str:
+    """Which bounds the model misses on rows that all but one of its fits have seen, and by how much; "" for none."""
+    values = [(bound, bound.measure(own)) for bound in stated]
+    missed = [
+        f"{b.text!r} is {v:.4g}"
+        for b, v in values
+        if (v - b.stated if b.sense == "at most" else b.stated - v) > ROUNDING
+    ]
+    if not missed:
+        return ""
+    return (
+        "As the returned model decides these rows, which is the mean of these fits and so has seen them, "
+        f"{shortlist(missed)}; fb.audit on rows held out says what to expect of others"
+    )
+
+
+def _what_may_help(below: Sequence[BelowAStep]) -> str | None:
+    """What to do where groups of few rows leave hardly a choice; None where there are none."""
+    first = next((found for found in below if found.bound.about == "group"), None)
+    if first is None:
+        return None
+    if first.bound.bound == 0:
+        return "A bound of 0 leaves hardly another choice: state the difference that you can accept."
+    leave = "" if first.without is None else f"leave them out ({first.without}), "
+    return f"Groups of few rows leave hardly another choice: {leave}merge them with others, or loosen the bound."
+
+
+def _nothing_learnt(facts: Facts, help_: str | None) -> str:
+    """What is said of decisions that are no better than one answer for all rows."""
+    better = "more accurate" if facts.equal else "cheaper"
+    said = f"On {facts.where} the decisions are no {better} than the same one for all rows."
+    if help_ is not None:
+        return f"{said} {help_}"
+    rare = float(np.average(facts.rows.target, weights=facts.rows.weight))
+    count = " Where errors on the rarer label count more, say so: costs=(of a false positive, of a false negative)."
+    return (
+        f"{said} Loosen the bound; where the classifier without the bound is no better, the features tell too little of the label."
+        f"{count if facts.equal and min(rare, 1 - rare) <= 0.2 else ''}"
+    )
+
+
+def _shortfall(facts: Facts, cost: float, of_lottery: float, help_: str | None) -> str | None:
+    """That a lottery over the fits would be better by far than the decisions, or meet the bounds where these do not."""
+    if not facts.lottery.far_ahead(cost / max(facts.costs) if facts.met else None):
+        return None
+    what = "accuracy" if facts.equal else "mean cost of an error"
+    here = f"the {what} is {facts.said(cost)}" if facts.met else "no single rule that meets the bounds was found"
+    instead = help_ or (
+        "Take fb.FairClassifier, whose linear model or network is trained under the bound itself, loosen the "
+        "bound, or, if one person may be decided in two ways, fairlearn's ExponentiatedGradient."
+    )
+    return (
+        f"Deciding every row the same way each time costs much here: {here} on {facts.where}; the best lottery over the same fits, which decides some "
+        f"rows by a draw, has {facts.said(of_lottery)}. {instead}"
+    )
