@@ -13,6 +13,16 @@ from fairbound.fairness.builder import class_number
 from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
 
 
+def class_costs(objective: Any, codes: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+    """What a wrong decision costs on a row of class 0 and of class 1, with mean 1 over all rows: the class weights of an
+    objective of `one_objective`; 1 under other objectives. codes: (n,) in {0, 1}."""
+    if not isinstance(objective, ClassLosses):
+        return 1.0, 1.0
+    mass = np.bincount(codes, weights=weight, minlength=2)
+    zero, one = np.divide(objective.coefficients, mass / mass.sum(), out=np.zeros(2), where=mass > 0).tolist()
+    return zero, one
+
+
 def one_objective(
     objective: Any,
     objective_class: Any,

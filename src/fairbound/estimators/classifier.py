@@ -19,7 +19,7 @@ from fairbound.base.checks import amount
 from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
-from fairbound.estimators.class_weights import one_objective
+from fairbound.estimators.class_weights import class_costs, one_objective
 from fairbound.estimators.coefficients import linear_parts
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
 from fairbound.estimators.corrections import corrected
@@ -232,7 +232,14 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )
         if not self.use_groups_at_prediction:
             return learnt
-        return with_rule(learnt, features, rows, classifier_bounds(self), free=not trained_under)
+        return with_rule(
+            learnt,
+            features,
+            rows,
+            classifier_bounds(self),
+            class_costs(objective, codes, weight),
+            free=not trained_under,
+        )
 
     @property
     def coef_(self) -> np.ndarray:

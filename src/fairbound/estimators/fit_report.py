@@ -18,9 +18,11 @@ from fairbound.estimators.trained import (
     TrainedRanker,
     accuracy_of,
     bounds_cost_nothing,
+    decisions,
     hardly_better_than_constant,
     largest_share,
     no_better_than_constant,
+    weighted_accuracy,
 )
 from fairbound.estimators.validation import thin_groups
 from fairbound.fairness.bound import remarks_on
@@ -47,6 +49,9 @@ UNDER_FEW_ROWS = (
 )
 """The same where the value of a group moves in steps above the bound."""
 UNDER_EQUALITY = "A bound of 0 leaves it hardly another choice, whatever the method or the budget: state the difference that you can accept."
+WEIGHTED = (
+    "Classes count by their weights in what is minimised; counted so, {:.3f} of the training rows are decided rightly."
+)
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 
 
@@ -86,7 +91,9 @@ def fit_report(
     aim = accuracy if _aims_at_accuracy(problem) else None
     common = _share_as_accurate(problem, aim)
     help_ = _what_may_help(problem, below, near)
-    nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), help_)
+    weighted = weighted_accuracy(problem, solution.x)
+    nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), weighted, help_)
+    shrunk += [] if weighted is None else [WEIGHTED.format(weighted)]
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
     run = run_facts(trained, seed, encoding, measured, problem.plan.notions)
@@ -127,16 +134,18 @@ def _what_may_help(problem: FairProblem, below: Sequence[BelowAStep], near: Mapp
 
 
 def _nothing_learnt(
-    trained: Trained, common: float | None, alike: float | None, may_help: str
+    trained: Trained, common: float | None, alike: float | None, weighted: float | None, may_help: str
 ) -> tuple[str | None, str | None]:
     """What is said of a model that has learnt nothing, and of this the part that says what may help; None of others.
     common: the share of the commonest label where the model is no more accurate than it. alike: as of `_share_alike`.
-    may_help: as of `_what_may_help`."""
+    weighted: the accuracy in class weights. may_help: as of `_what_may_help`."""
     bounded, solution = trained.problem.plan.notions, trained.solution
     if bounded and bool(solution.feasible) and int(solution.best_step) == 0:
         said = "The start of training is the only model found that meets every bound, and it has learnt nothing."
     elif common is not None:
         said = "On the training rows the model is no more accurate than one that gives every row the same answer."
+    elif weighted is not None and _constant_in_weights(trained.problem, weighted):
+        said = "With classes counted by their weights, the model is no more accurate on the training rows than one that gives every row the same answer."
     elif alike is not None:
         said = (
             f"The model gives {100 * alike:.1f} % of the training rows the same answer, and is hardly more accurate than one "
@@ -217,6 +226,14 @@ def _share_as_accurate(problem: FairProblem, accuracy: float | None) -> float | 
     return largest if no_better_than_constant(accuracy, largest, problem.total_rows) else None
 
 
+def _constant_in_weights(problem: FairProblem, weighted: float) -> bool:
+    """Whether a model of this accuracy in class weights is no better than one answer for all rows, if groups alone are
+    bounded."""
+    assert problem.class_coefficients is not None
+    groups = all(bound.about != "class" for bound in problem.plan.notions)
+    return groups and no_better_than_constant(weighted, max(problem.class_coefficients), problem.total_rows)
+
+
 def _share_alike(problem: FairProblem, accuracy: float | None, x: Tensor) -> float | None:
     """The share of the rows that x (n,) gives one answer, where these are nearly all, far more than have one label, and
     accuracy is hardly above that of a constant; else None. accuracy: None where it is not the aim."""
@@ -225,8 +242,7 @@ def _share_alike(problem: FairProblem, accuracy: float | None, x: Tensor) -> flo
     largest = largest_share(problem)
     if not hardly_better_than_constant(accuracy, largest):
         return None
-    scores = problem.all_scores(x)
-    decided = (scores > 0).long() if scores.dim() == 1 else scores.argmax(-1)
+    decided = decisions(problem, x)
     alike = float(decided.bincount().max()) / len(decided)
     return alike if nearly_all_alike(alike, largest) else None
 

@@ -19,20 +19,19 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.trained import no_better_than_constant
 from fairbound.estimators.training_rows import seen_by_model
 from fairbound.fairness.notions import Bound
 from fairbound.models.model import Model
 from fairbound.models.scoring import predicted_scores
 from fairbound.postprocessing import GroupRule, fit_rule
-from fairbound.postprocessing.fitting import SHORT
+from fairbound.postprocessing.fitting import SHORT, RuleOptions
 from fairbound.rows.reading import read_weights
 from fairbound.solver.solve import Solution
 
 WORTH = 0.002
 """By so much more accurate mixtures of thresholds are worth a second training, under the bounds."""
 SHORTFALL = (
-    "One threshold for each group costs accuracy under these bounds: {:.3f} on the training rows, where mixtures of thresholds, which "
+    "One threshold for each group costs {} under these bounds: {:.3f} on the training rows, where mixtures of thresholds, which "
     "decide some rows by a draw, have {:.3f}. Loosen the bound{}, or put fb.PostProcessor(..., randomised=True) on a model without "
     "bounds."
 )
@@ -62,24 +61,33 @@ def without_rule(stated: tuple[Bound, ...], classes: tuple[Any, ...]) -> tuple[B
     return ()
 
 
-def with_rule(learnt: Learnt, features: Any, rows: LabelledRows, stated: tuple[Bound, ...], *, free: bool) -> Learnt:
+def with_rule(
+    learnt: Learnt,
+    features: Any,
+    rows: LabelledRows,
+    stated: tuple[Bound, ...],
+    costs: tuple[float, float],
+    *,
+    free: bool,
+) -> Learnt:
     """The model with the rule, and in the report what the rule does to its rows.
 
-    features: (n, d), of these rows. stated: the bounds that the rule is to meet. free: whether the model was trained
+    features: (n, d), of these rows. stated: the bounds that the rule is to meet. costs: of a false positive and of a false negative. free: whether the model was trained
     without them.
     """
     facts, codes, classes = learnt.report, rows.codes, np.array(rows.classes).tolist()
     scores = predicted_scores(learnt.model, learnt.x, seen_by_model(features)).numpy()
     weight = None if rows.weight is None else read_weights(rows.weight, len(codes))
-    rule, found = fit_rule(scores, codes, rows.groups, stated, classes=classes, weight=weight)
-    share = float(np.average(codes, weights=weight))
+    rule, found = fit_rule(
+        scores, codes, rows.groups, stated, classes=classes, weight=weight, options=RuleOptions(costs=costs)
+    )
     report = {
         **facts,
         "constraints": found.pop("constraints"),
         "accuracy": found["accuracy"],
         "feasible": True,
         "message": "every bound is met on the training rows, by thresholds of the groups.",
-        "no_better_than_constant": no_better_than_constant(found["accuracy"], max(share, 1 - share), len(codes)),
+        "no_better_than_constant": found.pop("no_better_than_constant"),
         "dropped_groups": found.pop("dropped_groups"),
         "dropped_rows": found.pop("dropped_rows"),
         "warnings": [*facts["warnings"], *found.pop("warnings")],
@@ -93,20 +101,22 @@ def with_rule(learnt: Learnt, features: Any, rows: LabelledRows, stated: tuple[B
 
 
 def falls_short(facts: Mapping[str, Any]) -> bool:
-    """Whether mixtures of thresholds would be more accurate than the rule of a fit. facts: its report."""
+    """Whether mixtures of thresholds would cost less than the rule of a fit. facts: its report."""
     return "group_thresholds" in facts and facts["group_thresholds"]["gap"] > WORTH
 
 
 def more_accurate(first: Learnt, second: Learnt, group_terms: bool) -> Learnt:
-    """The more accurate of two models with thresholds; second: trained under the bounds.
+    """The one of two models with thresholds whose errors cost less; second: trained under the bounds.
 
     Where it, too, falls far short of mixtures of thresholds on the scores of `first`, its report says so. group_terms:
     whether the models have them.
     """
     thresholds, others = first.report["group_thresholds"], second.report["group_thresholds"]
-    taken = second if others["accuracy"] > thresholds["accuracy"] else first
-    accuracy, mixed = taken.report["group_thresholds"]["accuracy"], thresholds["accuracy_bound"]
-    if mixed - accuracy <= SHORT:
+    taken = second if others["cost"] < thresholds["cost"] else first
+    cost, mixed = taken.report["group_thresholds"]["cost"], thresholds["lowest_cost"]
+    if cost - mixed <= SHORT:
         return taken
-    said = SHORTFALL.format(accuracy, mixed, "" if group_terms else ", take group_terms=True")
+    equal = thresholds["accuracy_bound"] is not None
+    what, here, there = ("accuracy", 1 - cost, 1 - mixed) if equal else ("much, as errors are weighted", cost, mixed)
+    said = SHORTFALL.format(what, here, there, "" if group_terms else ", take group_terms=True")
     return taken._replace(report=taken.report | {name: [*taken.report[name], said] for name in ("remarks", "warnings")})

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.said_once import said_once
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.plug_in import PlugIn
 from fairbound.estimators.reduction_fits import Tried
@@ -132,15 +133,16 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
         estimator = without_class_weight(self.estimator)  # which the costs take the place of
         sweep = sweep_of(plan, groups.codes, codes, weight, costs)
-        self.folds_ = self._chosen_folds(estimator, X, codes, weight) if self.folds == "auto" else self.folds
         tried: Tried | PlugIn
-        if self.folds_:
-            tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
-        else:
-            tried = Tried(estimator, X, sweep)
-        self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
-        lottery = tried.mixed()
-        model, threshold, excess, multipliers = tried.best()
+        with said_once():
+            self.folds_ = self._chosen_folds(estimator, X, codes, weight) if self.folds == "auto" else self.folds
+            if self.folds_:
+                tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
+            else:
+                tried = Tried(estimator, X, sweep)
+            self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
+            lottery = tried.mixed()
+            model, threshold, excess, multipliers = tried.best()
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_

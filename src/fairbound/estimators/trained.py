@@ -126,6 +126,23 @@ def largest_share(problem: FairProblem) -> float:
     return float((weight / weight.sum()).max())
 
 
+def decisions(problem: FairProblem, x: Tensor) -> Tensor:
+    """(n,) the class numbers that x (n,) gives the rows of one process."""
+    scores = problem.all_scores(x)
+    return (scores > 0).long() if scores.dim() == 1 else scores.argmax(-1)
+
+
+def weighted_accuracy(problem: FairProblem, x: Tensor) -> float | None:
+    """The share of the rows decided rightly where classes count as in the objective; None without class weights, and
+    where other processes hold rows too."""
+    if problem.class_coefficients is None or not problem.shards.alone:
+        return None
+    y, weight, k = problem.targets.long(), problem.weight_of_rows().double(), len(problem.class_coefficients)
+    right = torch.bincount(y, weight * (decisions(problem, x) == y), minlength=k)
+    share = right / torch.bincount(y, weight, minlength=k).clamp_min(1e-300)
+    return float(torch.tensor(problem.class_coefficients).to(share) @ share)
+
+
 def constant_on(problem: FairProblem, accuracy: float) -> bool:
     """`no_better_than_constant` on the rows of a problem."""
     return no_better_than_constant(accuracy, largest_share(problem), problem.total_rows)

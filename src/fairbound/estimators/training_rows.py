@@ -153,6 +153,8 @@ def fit_features(
 def of_shapes(encoder: TableEncoder) -> str:
     """What is said of an encoder that chose where numbers bend or jump."""
     bent, jumping = encoder.bent if encoder.options.knots == "auto" else (), encoder.jumping
+    if not bent and not jumping and encoder.options.knots not in (0, "auto"):
+        return "The labels ask for no jump, or are too few to tell."
     if not bent and not jumping:
         return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
     bends = f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ BALANCED = ("balanced", "balanced_subsample")
 def checked_costs(costs: Any) -> tuple[float, float]:
     """The two costs as floats. Raises: OptionError where they are not two numbers >= 0, one of them above 0."""
     try:
-        found = tuple(float(c) for c in costs)
+        found = () if isinstance(costs, Mapping | str | Set) else tuple(float(c) for c in costs)
     except (TypeError, ValueError):
         found = ()
     if len(found) != 2 or not all(0 <= c < math.inf for c in found) or sum(found) == 0:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text
+from fairbound.base.said_once import said_once
 from fairbound.base.version import __version__
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.costs import costs_for
@@ -151,16 +152,17 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         warn_of_groups(groups)
         self.classes_ = np.array(classes)
         fits = self._fits_the_model()
-        self.estimator_ = fitted_to(self.estimator, X, y, sample_weight) if fits else self.estimator
+        with said_once():
+            self.estimator_ = fitted_to(self.estimator, X, y, sample_weight) if fits else self.estimator
+            scores = scores_of(self.estimator_, self.scores, X, self.classes_)
+            check_lengths(scores, len(codes), groups)
+            weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
+            self.folds_ = self._chosen_folds(X, codes, weight) if fits else 0
+            if self.folds_:
+                scores = self._scores_by_others(X, codes, groups, weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        scores = scores_of(self.estimator_, self.scores, X, self.classes_)
-        check_lengths(scores, len(codes), groups)
-        weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
-        self.folds_ = self._chosen_folds(X, codes, weight) if fits else 0
-        if self.folds_:
-            scores = self._scores_by_others(X, codes, groups, weight)
         costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
         options = RuleOptions(randomised=self.randomised, costs=costs)
         self.rule_, self.fit_report_ = fit_rule(

@@ -84,12 +84,21 @@ def positive_last(
 
 def _why_not_the_greater(classes: tuple[Any, ...], y: Any) -> str | None:
     """What speaks against the greater of two classes being the positive one, None for nothing."""
-    order = list(y.dtype.categories) if getattr(getattr(y, "dtype", None), "ordered", False) else []
+    order = _own_order(y)
     if order and order.index(classes[1]) < order.index(classes[0]):
         return f"its ordered categories end with {classes[0]!r} (texts are sorted by the alphabet here)"
     if _says_no(classes[1]) and not _says_no(classes[0]):
         return "it reads like the negative one"
     return None
+
+
+def _own_order(y: Any) -> list[Any]:
+    """The categories of ordered labels, a column or a table of one, in their order; [] of others."""
+    names: Any = getattr(y, "columns", ())
+    named = len(names) == 1 and isinstance(names[0], str | int)
+    dtype = getattr(y[names[0]] if named else y, "dtype", None)
+    ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"  # of pandas; of polars
+    return list(dtype.categories) if ordered else []  # type: ignore[union-attr]
 
 
 def is_label(label: Any, named: Any) -> bool:

@@ -43,7 +43,7 @@ class Budget:
     def __post_init__(self) -> None:
         limits = (self.seconds, self.steps, self.samples, self.epochs)
         if not all(v > 0 for v in limits):
-            raise OptionError(f"every limit of a budget must be positive, got {self}.")
+            raise OptionError(f"every limit of a budget must be positive, got {self.text!r}.")
         if all(v == math.inf for v in limits):
             raise OptionError("a budget needs at least one finite limit, like Budget(seconds=30) or '5000 steps'.")
 

@@ -352,6 +352,8 @@ def test_that_every_row_gets_the_same_decision_is_said_where_nothing_is_better_i
         ({"costs": (0, 0)}, OptionError, "costs must be two numbers"),
         ({"costs": (1, -1)}, OptionError, "costs must be two numbers"),
         ({"costs": 3}, OptionError, "costs must be two numbers"),
+        ({"costs": {0: 1, 1: 5}}, OptionError, "costs must be two numbers"),
+        ({"costs": "15"}, OptionError, "costs must be two numbers"),
         ({"estimator": object()}, OptionError, "has none of the methods"),
         ({"estimator": object(), "prefit": False}, OptionError, "has no fit method"),
         ({"positive": 7}, DataError, "positive=7 is not among"),

@@ -115,10 +115,10 @@ def test_a_positive_label_that_says_no_is_asked_about_unless_it_is_named(labels)
 def test_categories_whose_order_is_not_that_of_the_alphabet_are_asked_about(order):
     labels = pd.Series(pd.Categorical(["low", "high", "low"], categories=order, ordered=True))
     if order[-1] == "high":
-        with pytest.warns(
-            DataWarning, match="'low' counts as positive.*categories end with 'high'.*pass positive='high'"
-        ):
-            assert binary_labels(labels)[1] == ("high", "low")
+        asked = "'low' counts as positive.*categories end with 'high'.*pass positive='high'"
+        for given in (labels, labels.to_frame("y"), pl.Series(labels.tolist(), dtype=pl.Enum(order))):
+            with pytest.warns(DataWarning, match=asked):
+                assert binary_labels(given)[1] == ("high", "low")
     for given, positive in ((labels, "high"), (labels.astype("category").cat.as_unordered(), None), (labels, "low")):
         assert binary_labels(given, positive)[1][1] == (positive or "low")
     if order[-1] == "low":
