@@ -20,6 +20,7 @@ from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.scored import Scored
+from fairbound.postprocessing.costs import cost_of_constants
 from fairbound.postprocessing.sweep import ROUNDING
 from fairbound.rows.groups import Groups
 
@@ -67,8 +68,7 @@ class Facts:
 
     def cost_of_constants(self) -> float:
         """The lower of the mean costs of both answers, each given to all rows."""
-        share = float(np.average(self.rows.target, weights=self.rows.weight))
-        return min(self.costs[1] * share, self.costs[0] * (1 - share))
+        return cost_of_constants(self.costs, float(np.average(self.rows.target, weights=self.rows.weight)))
 
     def said(self, cost: float) -> str:
         """A mean cost in words: as an accuracy where wrong decisions cost alike."""

@@ -29,6 +29,11 @@ def checked_costs(costs: Any) -> tuple[float, float]:
     return found
 
 
+def cost_of_constants(costs: tuple[float, float], positive: float) -> float:
+    """The lower of the mean costs of both answers, each given to all rows. positive: the share of these labelled so."""
+    return min(costs[1] * positive, costs[0] * (1 - positive))
+
+
 def costs_for(
     stated: Any, estimator: Any, codes: np.ndarray, classes: Sequence[Any], weight: np.ndarray | None
 ) -> tuple[tuple[float, float], list[str]]:

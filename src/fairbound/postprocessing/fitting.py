@@ -17,7 +17,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import PlanContrasts
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.plan import Plan
-from fairbound.postprocessing.costs import EQUAL, checked_costs
+from fairbound.postprocessing.costs import EQUAL, checked_costs, cost_of_constants
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
@@ -170,8 +170,7 @@ def _report(
 
 def _cost_of_constants(program: Program) -> float:
     """The lower of the mean costs of both answers, each given to all rows."""
-    positive = sum(float(c.total[1]) for c in program.curves) / program.total
-    return min(program.costs[1] * positive, program.costs[0] * (1 - positive))
+    return cost_of_constants(program.costs, sum(float(c.total[1]) for c in program.curves) / program.total)
 
 
 def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[dict[str, Any]]:
