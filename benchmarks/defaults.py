@@ -1,6 +1,6 @@
 """What knots, weight decay and jumps, each chosen from the training rows, add as defaults: FairClassifier with some of them, all and none.
 
-On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER, `--tables-of large` on LARGE and the data sets NAMED: splits 0 and 1,
+On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER, `--tables-of large` on LARGE and the data sets NAMED, or `--tables-of many-groups`: splits 0 and 1,
 three notions, bounds 0.01 and 0.05, linear models, other settings at their defaults. The rule by which either was to become a default was
 written down before the first fit on the fresh tables (docs/training.md). Where no number bends (or jumps) in a split, the model without stands for that with.
 
