@@ -76,7 +76,7 @@ MUTANTS = {
     "weight decay: a part decides by its own rows": Mutant("estimators/weight_decay.py", "return best / rows", "return best / len(taken)", "unit/estimators/test_weight_decay.py"),
     "weight decay: the first rows are the part": Mutant("estimators/weight_decay.py", "np.arange(part) * rows // part", "np.arange(part)", "unit/estimators/test_weight_decay.py"),
     "weight decay: old second derivatives are kept": Mutant("tables/regressions.py", "gain > SLOW * before", "gain < -SLOW * before", "unit/estimators/test_weight_decay.py"),
-    "weight decay: class weights forgotten": Mutant("estimators/weight_decay.py", "return weight * (of_class /", "return weight * (1 + 0 * of_class /", "unit/estimators/test_weight_decay.py"),
+    "weight decay: class weights forgotten": Mutant("estimators/weight_decay.py", "weight * counts[problem.targets.long()]", "weight * (1 + 0 * counts[problem.targets.long()])", "unit/estimators/test_weight_decay.py"),
     "weight decay: other labels are not told apart": Mutant("estimators/weight_decay.py", "torch.stack([problem.targets, _mass(problem)])", "torch.stack([_mass(problem), _mass(problem)])", "unit/estimators/test_weight_decay.py"),
     "one pass: slopes of a less steep surrogate": Mutant("fairness/one_pass.py", "(self.steepness * of_rates)", "of_rates", "unit/fairness/test_one_pass.py"),
     "one pass: rates of all labels": Mutant("fairness/one_pass.py", "(yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])", "(yes_0 - no_0)", "unit/fairness/test_one_pass.py"),

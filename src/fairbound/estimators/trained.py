@@ -135,12 +135,13 @@ def decisions(problem: FairProblem, x: Tensor) -> Tensor:
 def weighted_accuracy(problem: FairProblem, x: Tensor) -> float | None:
     """The share of the rows decided rightly where classes count as in the objective; None without class weights, and
     where other processes hold rows too."""
-    if problem.class_coefficients is None or not problem.shards.alone:
+    if problem.class_losses is None or not problem.shards.alone:
         return None
-    y, weight, k = problem.targets.long(), problem.weight_of_rows().double(), len(problem.class_coefficients)
+    coefficients = problem.class_losses.coefficients
+    y, weight, k = problem.targets.long(), problem.weight_of_rows().double(), len(coefficients)
     right = torch.bincount(y, weight * (decisions(problem, x) == y), minlength=k)
     share = right / torch.bincount(y, weight, minlength=k).clamp_min(1e-300)
-    return float(torch.tensor(problem.class_coefficients).to(share) @ share)
+    return float(torch.tensor(coefficients).to(share) @ share)
 
 
 def constant_on(problem: FairProblem, accuracy: float) -> bool:
