@@ -378,6 +378,7 @@ MUTANTS = {
     "costs: a class without a weight costs nothing": Mutant("postprocessing/costs.py", "if label == one), 1.0)", "if label == one), 0.0)", "unit/estimators/test_reduction_costs.py"),
     "costs: of the other error": Mutant("estimators/reduction_report.py", "np.where(rows.target == 1, self.costs[1], self.costs[0])", "np.where(rows.target == 1, self.costs[0], self.costs[1])", "unit/estimators/test_reduction_costs.py"),
     "labels: the order of categories is not looked at": Mutant("rows/labels.py", "if order and order.index(classes[1]) < order.index(classes[0])", "if False", "unit/rows/test_labels.py"),
+    "costs: rounding says what is saved": Mutant("postprocessing/costs.py", "(0.5 / rows + ROUNDING)", "(0.5 / rows)", "unit/postprocessing/test_costs.py"),
     "class weights: errors of groups' thresholds cost alike": Mutant("estimators/group_rule.py", "options=RuleOptions(costs=costs)", "options=RuleOptions()", "unit/estimators/test_class_weights.py"),
     "class weights: costs by the other class": Mutant("estimators/class_weights.py", "return zero, one", "return one, zero", "unit/estimators/test_class_weights.py"),
     "class weights: accuracy of rows counted alike": Mutant("estimators/trained.py", "share = right / torch.bincount(y, weight, minlength=k).clamp_min(1e-300)", "share = right / weight.sum() * k", "unit/estimators/test_class_weights.py"),

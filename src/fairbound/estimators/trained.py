@@ -13,6 +13,7 @@ from fairbound.estimators.choosing import Refined
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import Method
+from fairbound.postprocessing.costs import saves_nothing
 from fairbound.problems.problem import Measured
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
@@ -83,14 +84,10 @@ def meeting(trained: Trained, x: Tensor, said: str) -> Solution:
     )
 
 
-ROUNDING = 1e-6
-"""The rounding error of a sum of float32 shares."""
-
-
 def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
     """Whether a model decides no more of so many rows rightly than one that gives all of them the most
     frequent label, which has this share."""
-    return accuracy < share + 0.5 / rows + ROUNDING
+    return saves_nothing(1 - accuracy, 1 - share, rows)
 
 
 MOST = 0.8
