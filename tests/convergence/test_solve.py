@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import torch
 from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
 from fairbound.base.records import read_records
 from fairbound.fairness.problem import FairProblem
-from fairbound.methods import ALM, METHODS, SFLS, SGD, SSLALM, SwitchingSubgradient, algorithm
+from fairbound.methods import ALM, METHODS, SFLS, SGD, SSLALM, ProximalPoint, SwitchingSubgradient, algorithm
 from fairbound.models.model import MLP
 from fairbound.problems.wrappers import Wrapper
 from fairbound.solver import checkpoint as store
@@ -135,6 +136,23 @@ def test_progress_goes_to_standard_error(capsys):
     assert err.startswith("alm: random batches, under the bounds, ") and err.splitlines()[1].startswith("step ")
     solve(tiny("loss_gap <= 0.02"), "sgd", budget="2 steps", sampling="full", progress=True)
     assert capsys.readouterr().err.startswith("sgd: all rows at once, without bounds, "), "sgd heeds none"
+
+
+def test_the_line_above_progress_says_what_a_method_declares(capsys):
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(SGD):
+        name: ClassVar[str] = "mine"
+        all_rows: ClassVar[bool] = True
+        heeds_bounds: ClassVar[bool] = True
+
+    for method, said in (
+        (Mine(), "mine: all rows at once, under the bounds, "),
+        ("projected_gradient", "projected_gradient: all rows at once, without bounds, "),
+        ("sgd_fairret", "sgd_fairret: random batches, under the bounds, "),
+        (ProximalPoint(inner=SGD()), "proximal_point: random batches, without bounds, "),
+    ):
+        solve(tiny("loss_gap <= 0.02"), method, budget="2 steps", batch_size=6, progress=True)
+        assert capsys.readouterr().err.startswith(said)
 
 
 # -- the best iterate -----------------------------------------------------------------------------------------------

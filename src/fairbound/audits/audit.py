@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import check_clustered, check_groups
 from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.notions.regression import PredictionBound
 from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
 from fairbound.rows.clusters import cluster_codes, words_of_clusters
@@ -119,7 +120,7 @@ def audit(
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
 
-def _together(clusters: Any, y: Any, bounds: Sequence[Any], qid: Any) -> np.ndarray | None:
+def _together(clusters: Any, y: Any, bounds: Sequence[Bound], qid: Any) -> np.ndarray | None:
     """(n,) the clusters as numbers, None where none has two rows.
     Raises: OptionError where no verdict heeds them, DataError for another shape."""
     if clusters is None:
@@ -149,7 +150,7 @@ class Given(NamedTuple):
     power: float
 
 
-def _facts_of(given: Given, qid: Any, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> Any:
+def _facts_of(given: Given, qid: Any, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]) -> Any:
     """The findings of rankings, of predicted numbers, of more than two classes, or of decisions between two."""
     if qid is not None:
         return _ranking_facts(given, qid, bounds, alpha, data)
@@ -162,7 +163,7 @@ def _facts_of(given: Given, qid: Any, bounds: tuple[Any, ...], alpha: float, dat
 
 
 def _ranking_facts(
-    given: Given, qid: Any, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]
+    given: Given, qid: Any, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The facts of an audit of a ranking; qid: (n,) the query of each row."""
     if given.sample_weight is not None or given.threshold is not None or given.classes is not None:
@@ -174,7 +175,7 @@ def _ranking_facts(
     return {"data": about | {"queries": len(np.unique(query_codes(qid)[0]))}, **found}
 
 
-def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
+def _class_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of predicted labels, or of a score per class."""
     for bound in bounds:
         if bound.needs & {"two classes", "scores"}:
@@ -185,7 +186,7 @@ def _class_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapp
     return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
 
 
-def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
+def _number_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of predicted numbers."""
     for bound in bounds:
         if "predictions" not in bound.needs:
@@ -194,10 +195,11 @@ def _number_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Map
             )
     rows, others = _scored(given, bounds, lambda predictions: read_numbers(predictions, given.y))
     about = facts_of_data(rows.groups, {**data, "positive": None})
-    return {"data": about, **number_facts(rows, others, bounds, alpha)}
+    of_numbers = cast("tuple[PredictionBound, ...]", bounds)
+    return {"data": about, **number_facts(rows, others, of_numbers, alpha)}
 
 
-def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) -> tuple[Scored, dict[str, Scored]]:
+def _scored(given: Given, bounds: Sequence[Bound], read: Callable[[Any], Scored]) -> tuple[Scored, dict[str, Scored]]:
     """What was predicted for the rows, by the model and by those that it is compared with;
     read: of the predictions of one."""
     n = len(given.y)
@@ -217,13 +219,13 @@ def _scored(given: Given, bounds: Sequence[Any], read: Callable[[Any], Scored]) 
     return rows, dict(zip(given.compare, others, strict=True))
 
 
-def compared_groups(given: Given, bounds: Sequence[Any], n: int) -> Groups:
+def compared_groups(given: Given, bounds: Sequence[Bound], n: int) -> Groups:
     """The groups of the n rows. Raises: DataError where a bound compares them and none are given, or n differs."""
     check_groups(bounds, given.sensitive_features)
     return Groups.of_rows(given.sensitive_features, n)
 
 
-def _group_facts(given: Given, bounds: tuple[Any, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
+def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an audit of one score per row."""
     known = given.classes if given.classes is not None and len(given.classes) == 2 else None
     target, meant = two_valued(given.y, len(column_array("y", given.y)), known, given.positive)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.records import compared_model, rate_record
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_of, share_values
 
@@ -41,7 +42,7 @@ def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
     return out
 
 
-def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict[str, Any]]:
+def class_rates_of_groups(rows: Scored, bounds: Sequence[Bound] = ()) -> list[dict[str, Any]]:
     """The accuracy of every group of every attribute, and the rates that the bounds compare, if at most MOST_RATES."""
     rates: dict[str, tuple[int | None, int | None]] = {}
     for bound in bounds:
@@ -67,7 +68,7 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Any] = ()) -> list[dict
 
 
 def class_facts(
-    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float, label: str
+    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Bound], alpha: float, label: str
 ) -> dict[str, Any]:
     """The part of an audit that the rows decide: metrics, classes, verdicts, and other models on the same rows.
 

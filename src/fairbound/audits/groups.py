@@ -17,6 +17,7 @@ from fairbound.audits.records import compared_model, rate_record
 from fairbound.audits.roc import roc_pictures
 from fairbound.base.records import plain
 from fairbound.confidence.means import moments
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.statistics import RATES
@@ -27,7 +28,7 @@ EDGES = np.linspace(0, 1, BINS + 1)
 
 
 def group_facts(
-    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Any], alpha: float, outcomes: bool
+    rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Bound], alpha: float, outcomes: bool
 ) -> dict[str, Any]:
     """The part of an audit that the rows decide, of one score per row: 1 where it is above 0.
 
@@ -128,7 +129,7 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
     return np.divide(loss, count, out=np.full(k, np.nan), where=count > 0)
 
 
-def group_rows(rows: Scored, bounds: Sequence[Any], outcomes: bool = True) -> list[dict[str, Any]]:
+def group_rows(rows: Scored, bounds: Sequence[Bound], outcomes: bool = True) -> list[dict[str, Any]]:
     """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known,
     and of their combinations where a bound compares these. outcomes: as of `group_facts`."""
     out, listed = [], _RATES if outcomes else {"selection_rate": "rows"}

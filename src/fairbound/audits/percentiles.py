@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from fairbound.base.errors import EmptyGroupError
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.percentiles.judging import curves_of
 from fairbound.fairness.percentiles.score_profile import attribute_name, profile
 from fairbound.fairness.scored import Scored
@@ -18,7 +19,7 @@ MOST_GROUPS = 50
 """Groups whose scores are kept, the largest first; the disparity is always that of all."""
 
 
-def percentile_profiles(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
+def percentile_profiles(rows: Scored, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
     """One entry for each bound on a percentile interval, set of attributes, and rows that it speaks of; none where the
     scores are decisions. Scores are predicted probabilities, as in the audit's histograms."""
     if rows.scores is None or len(np.unique(rows.scores)) < 3:

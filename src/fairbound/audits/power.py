@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.bound import Bound
 
 
-def check_power(power: float, bounds: Sequence[Any]) -> None:
+def check_power(power: float, bounds: Sequence[Bound]) -> None:
     """Raises: OptionError for a power outside [0.5, 1), and where a bound knows of even odds alone."""
     if not 0.5 <= power < 1:
         raise OptionError(f"power must lie in [0.5, 1), got {power!r}.")

@@ -16,7 +16,7 @@ from fairbound.audits.records import compared_model, no_value, share_record
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
-from fairbound.fairness.bound import check_groups
+from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.ranking_problem import ranking_bounds
 from fairbound.fairness.rankings.statistics import Exposures, PairShares
 from fairbound.fairness.scored import Scored
@@ -35,7 +35,7 @@ def ranking_facts(
     qid: Any,
     sensitive_features: Any,
     others: Mapping[str, Any],
-    stated: Sequence[Any],
+    stated: Sequence[Bound],
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:

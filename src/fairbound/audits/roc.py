@@ -9,11 +9,12 @@ Source: Kallus, Zhou (2019), for curves across groups (xROC).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Scored
@@ -36,14 +37,12 @@ class _Pair(NamedTuple):
     lower: int | None
 
 
-def roc_pictures(rows: Scored, bounds: Sequence[Any]) -> list[dict[str, Any]]:
+def roc_pictures(rows: Scored, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
     """One entry for each bound on areas and set of attributes; none where the scores are decisions."""
     if rows.scores is None or len(np.unique(rows.scores)) < 3:
         return []
     out = []
-    for bound in bounds:
-        if bound.judged_from != "areas":
-            continue
+    for bound in cast("list[AUCParity]", [b for b in bounds if b.judged_from == "areas"]):
         try:
             made = bound.compared(rows.occurring, "drop")
         except EmptyGroupError:

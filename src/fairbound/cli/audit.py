@@ -10,10 +10,9 @@ import numpy as np
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import OptionError
-from fairbound.cli.audit_facts import whole_file_facts
+from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
-    clusters_of,
     decided_or_scored,
     file_columns,
     groups_in,
@@ -25,7 +24,6 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
-    weights_of,
     with_decisions,
 )
 from fairbound.cli.decided import audited_decisions, left_out_words
@@ -97,10 +95,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         **measured,
         sensitive_features=groups,
         constraint=bounds,
-        confidence=options.confidence,
-        power=options.power,
-        sample_weight=weights_of(frame, options.weights, options.data),
-        clusters=clusters_of(frame, options.clusters),
+        **judged_so(options, frame),
         **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options),
         notes=[*unlabelled, *notes],

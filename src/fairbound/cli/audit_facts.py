@@ -8,7 +8,7 @@ from typing import Any
 
 from fairbound.audits.records import compared_model
 from fairbound.base.verdicts import EXIT_CODES
-from fairbound.cli.columns import file_checksum
+from fairbound.cli.columns import clusters_of, file_checksum, weights_of
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.folder import Folder
@@ -27,6 +27,16 @@ def data_facts(
     positive = str(classes[1]) if len(classes) == 2 else None
     data = {"name": name, "train_rows": train_rows, "checksum": checksum, "label": label, "positive": positive}
     return {"title": f"{label}: {name}", "data": {**data, "split": split}}
+
+
+def judged_so(options: AuditOptions, frame: Any) -> dict[str, Any]:
+    """How `audit` is to judge the rows of a table, as the options say."""
+    return {
+        "confidence": options.confidence,
+        "power": options.power,
+        "sample_weight": weights_of(frame, options.weights, options.data),
+        "clusters": clusters_of(frame, options.clusters),
+    }
 
 
 def whole_file_facts(

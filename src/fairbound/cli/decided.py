@@ -13,10 +13,9 @@ from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.errors import DataError
-from fairbound.cli.audit_facts import whole_file_facts
+from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
-    clusters_of,
     decided_or_scored,
     file_columns,
     groups_in,
@@ -27,7 +26,6 @@ from fairbound.cli.columns import (
     one_column,
     pandas_part,
     speaks_of,
-    weights_of,
     with_decisions,
 )
 from fairbound.cli.judged_model import (
@@ -84,10 +82,7 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
             y=None,
             sensitive_features=groups,
             constraint=bounds,
-            confidence=options.confidence,
-            power=options.power,
-            sample_weight=weights_of(frame, options.weights, options.data),
-            clusters=clusters_of(frame, options.clusters),
+            **judged_so(options, frame),
             model=model_facts(classifier, options),
             notes=notes,
             **_facts(options, column, folder, said),

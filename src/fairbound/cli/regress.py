@@ -12,10 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.cli.audit_facts import whole_file_facts
+from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.columns import (
-    clusters_of,
     groups_in,
     in_label,
     labelled_table,
@@ -23,7 +22,6 @@ from fairbound.cli.columns import (
     numbers_in,
     numbers_of,
     one_column,
-    weights_of,
 )
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
@@ -91,9 +89,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         truth,
         groups_in(frame, attributes),
         bounds,
-        confidence=options.confidence,
-        sample_weight=weights_of(frame, options.weights, options.data),
-        clusters=clusters_of(frame, options.clusters),
+        **judged_so(options, frame),
         **whole_file_facts(options, label, folder, warnings=said_of_rows(frame, label, options.clusters)),
         model={"kind": "numbers", "description": said},
         notes=notes,

@@ -10,7 +10,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import AUCLoss, ClassLosses, objective_of
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_built_in, is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import has_last_layer
 
@@ -71,8 +71,8 @@ def chosen(
         return asked_for(algorithm)
     on_batches = "Trained on random batches (alm)"
     batches = Chosen(ALM(), True, margins=MARGINS)
-    network = not isinstance(model, MLP) or bool(model.hidden)
-    if not isinstance(model, MLP) and not has_last_layer(model, features):
+    network = not is_linear(model)
+    if not is_built_in(model) and not has_last_layer(model, features):
         return batches._replace(why=f"{on_batches}: the model does not end in a linear layer of its own.")
     if model.outputs > 1 and network:
         return batches._replace(why=f"{on_batches}: the model is a network of more than two classes.")

@@ -18,8 +18,7 @@ def class_costs(objective: Any, codes: np.ndarray, weight: np.ndarray | None) ->
     objective of `one_objective`; 1 under other objectives. codes: (n,) in {0, 1}."""
     if not isinstance(objective, ClassLosses):
         return 1.0, 1.0
-    mass = np.bincount(codes, weights=weight, minlength=2)
-    zero, one = np.divide(objective.coefficients, mass / mass.sum(), out=np.zeros(2), where=mass > 0).tolist()
+    zero, one = objective.row_weights(np.bincount(codes, weights=weight, minlength=2)).tolist()
     return zero, one
 
 

@@ -229,9 +229,9 @@ def _share_as_accurate(problem: FairProblem, accuracy: float | None) -> float | 
 def _constant_in_weights(problem: FairProblem, weighted: float) -> bool:
     """Whether a model of this accuracy in class weights is no better than one answer for all rows, if groups alone are
     bounded."""
-    assert problem.class_coefficients is not None
+    assert problem.class_losses is not None
     groups = all(bound.about != "class" for bound in problem.plan.notions)
-    return groups and no_better_than_constant(weighted, max(problem.class_coefficients), problem.total_rows)
+    return groups and no_better_than_constant(weighted, max(problem.class_losses.coefficients), problem.total_rows)
 
 
 def _share_alike(problem: FairProblem, accuracy: float | None, x: Tensor) -> float | None:

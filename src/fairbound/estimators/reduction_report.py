@@ -15,12 +15,11 @@ from fairbound.base.errors import DataWarning
 from fairbound.base.names import shortlist
 from fairbound.estimators.fit_warnings import missing_group_words
 from fairbound.estimators.lottery import Lottery
-from fairbound.estimators.trained import no_better_than_constant
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.costs import cost_of_constants
+from fairbound.postprocessing.costs import cost_of_constants, saves_nothing
 from fairbound.postprocessing.sweep import ROUNDING
 from fairbound.rows.groups import Groups
 
@@ -80,9 +79,9 @@ def reduction_report(facts: Facts) -> dict[str, Any]:
     below = bounds_below_a_step(facts.plan, facts.plan.counts(facts.counted[0].codes, facts.counted[1]))
     help_ = _what_may_help(below)
     cost, lottery = facts.cost(facts.rows), facts.lottery
-    of_lottery = lottery.error * max(facts.costs)
     dearest = max(facts.costs)
-    alike = no_better_than_constant(1 - cost / dearest, 1 - facts.cost_of_constants() / dearest, len(facts.rows))
+    of_lottery = lottery.error * dearest
+    alike = saves_nothing(cost, facts.cost_of_constants(), len(facts.rows), dearest)
     aims = all(
         bound.about != "class" for bound in facts.stated
     )  # a bound on a class may well cost more than a constant

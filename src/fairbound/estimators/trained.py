@@ -13,6 +13,7 @@ from fairbound.estimators.choosing import Refined
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import Method
+from fairbound.postprocessing.costs import saves_nothing
 from fairbound.problems.problem import Measured
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
@@ -83,14 +84,10 @@ def meeting(trained: Trained, x: Tensor, said: str) -> Solution:
     )
 
 
-ROUNDING = 1e-6
-"""The rounding error of a sum of float32 shares."""
-
-
 def no_better_than_constant(accuracy: float, share: float, rows: int) -> bool:
     """Whether a model decides no more of so many rows rightly than one that gives all of them the most
     frequent label, which has this share."""
-    return accuracy < share + 0.5 / rows + ROUNDING
+    return saves_nothing(1 - accuracy, 1 - share, rows)
 
 
 MOST = 0.8
@@ -135,12 +132,13 @@ def decisions(problem: FairProblem, x: Tensor) -> Tensor:
 def weighted_accuracy(problem: FairProblem, x: Tensor) -> float | None:
     """The share of the rows decided rightly where classes count as in the objective; None without class weights, and
     where other processes hold rows too."""
-    if problem.class_coefficients is None or not problem.shards.alone:
+    if problem.class_losses is None or not problem.shards.alone:
         return None
-    y, weight, k = problem.targets.long(), problem.weight_of_rows().double(), len(problem.class_coefficients)
+    coefficients = problem.class_losses.coefficients
+    y, weight, k = problem.targets.long(), problem.weight_of_rows().double(), len(coefficients)
     right = torch.bincount(y, weight * (decisions(problem, x) == y), minlength=k)
     share = right / torch.bincount(y, weight, minlength=k).clamp_min(1e-300)
-    return float(torch.tensor(problem.class_coefficients).to(share) @ share)
+    return float(torch.tensor(coefficients).to(share) @ share)
 
 
 def constant_on(problem: FairProblem, accuracy: float) -> bool:

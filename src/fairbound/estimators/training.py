@@ -44,7 +44,7 @@ from fairbound.estimators.whole_network import STEP_SIZE, limits_of, trained_fur
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
-from fairbound.models.mlp import MLP, is_linear
+from fairbound.models.mlp import is_built_in, is_linear
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
@@ -140,7 +140,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
         batches = on_batches(made._replace(all_rows=None), run, ALM(), (), limit)
         return better(trained, batches, refined, "Random batches (alm) gave the better model, which is taken.")
     method, fresh = choice.method, run
-    built_in = isinstance(problem.model, MLP)
+    built_in = is_built_in(problem.model)
     if (
         choice.automatic
         and isinstance(method, ALM)

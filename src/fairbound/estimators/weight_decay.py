@@ -74,7 +74,7 @@ def decay_of(
 
     Raises: OptionError for a number that would not be followed.
     """
-    of_rows = problem.refined or problem.plan.objective is None or problem.class_coefficients is not None
+    of_rows = problem.refined or problem.plan.objective is None or problem.class_losses is not None
     possible = at_once and is_linear(problem.model) and of_rows
     if stated == "auto":
         if not possible or problem.loss not in (LOGISTIC, CROSS_ENTROPY):
@@ -103,11 +103,11 @@ def _of_rows(problem: FairProblem) -> bytes:
 def _mass(problem: FairProblem) -> torch.Tensor:
     """(n,) the weight of every row in the objective, class weights included."""
     weight = problem.weight_of_rows()
-    if problem.class_coefficients is None:
+    if problem.class_losses is None:
         return weight
-    of_class = torch.tensor(problem.class_coefficients).to(weight)
-    share = problem.weight_of_classes(len(of_class)).to(weight)
-    return weight * (of_class / share.clamp_min(torch.finfo(share.dtype).tiny))[problem.targets.long()]
+    mass = problem.weight_of_classes(len(problem.class_losses.coefficients)).cpu().numpy()
+    counts = torch.as_tensor(problem.class_losses.row_weights(mass)).to(weight)
+    return weight * counts[problem.targets.long()]
 
 
 def auto_decay(problem: FairProblem) -> float:

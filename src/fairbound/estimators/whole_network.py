@@ -29,7 +29,7 @@ from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import is_built_in
 from fairbound.rows.split import stratified_split
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
@@ -71,8 +71,8 @@ def trained_further(
     which the last layer is solved exactly.
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
-    built_in = isinstance(problem.model, MLP)
-    if not problem.m or not small or not built_in or problem.plan.ranks or solution.interrupted or limit.over:
+    of_use = problem.m and small and is_built_in(problem.model) and not problem.plan.ranks
+    if not of_use or solution.interrupted or limit.over:
         return solution, 0
     until = Budget(steps=ROUNDS).until(limit)
     try:

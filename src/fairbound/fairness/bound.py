@@ -17,14 +17,14 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.statistics import RowFunction
 
 
-def check_groups(bounds: Sequence[Any], given: Any) -> None:
+def check_groups(bounds: Sequence[Bound], given: Any) -> None:
     """Raises: DataError naming a bound that compares groups where none are `given`."""
     for bound in bounds if given is None else ():
         if "groups" in bound.needs:
             raise DataError(f"the bound {bound.statement!r} compares groups; pass sensitive_features.")
 
 
-def check_clustered(bounds: Sequence[Any]) -> None:
+def check_clustered(bounds: Sequence[Bound]) -> None:
     """Raises: OptionError naming a bound that cannot be judged where rows come in clusters."""
     for bound in bounds:
         if not bound.clustered:

@@ -48,6 +48,13 @@ class ClassLosses:
     def text(self) -> str:
         return "loss with class weights"
 
+    def row_weights(self, mass: np.ndarray) -> np.ndarray:
+        """(k,) what a row of each class counts, with mean 1 over all rows; 0 for a class without rows.
+
+        mass: (k,) float64, the total weight of the rows of each class.
+        """
+        return np.divide(self.coefficients, mass / mass.sum(), out=np.zeros(len(mass)), where=mass > 0)
+
     def compile_objective(self, builder: Builder) -> None:
         used = tuple(code for code, c in enumerate(self.coefficients) if c > 0)
         column = builder.cells(LOSS, (), used, lambda: ["all rows"], ())

@@ -131,7 +131,7 @@ class FairProblem(Verbs, BaseProblem):
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
         self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
         self.refined = isinstance(minimised, Accuracy)
-        self.class_coefficients = minimised.coefficients if isinstance(minimised, ClassLosses) else None
+        self.class_losses = minimised if isinstance(minimised, ClassLosses) else None
         self.convex = self._promises_to_be_convex()
         self._curvature: Tensor | None = None
 

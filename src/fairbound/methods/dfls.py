@@ -83,6 +83,7 @@ class DFLS(Method[DFLSState]):
     level: float | None = None
 
     name: ClassVar[str] = "dfls"
+    all_rows: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {
         "paper-neyman-pearson": {"step_size": 0.05, "level": 3.0},
         "paper-fair": {"step_size": 0.05, "level": 1.0},

@@ -122,6 +122,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     partial: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     keeps_room: ClassVar[bool] = True
+    all_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "unmet", "relaxation")

@@ -85,7 +85,8 @@ class Method(Protocol[S]):
     bounds; `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by `Evaluation.of`
     and `put`; `keeps_room` = True, that its option `margin` is the share of each bound to stay below it by;
     `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations
-    (`Problem.lifted`).
+    (`Problem.lifted`); `all_rows` = True, that its steps take all rows, whatever sampling is asked for, and
+    `heeds_bounds` = False, that it minimises f alone: `solve` says so where it shows progress (`declared`).
     """
 
     name: ClassVar[str]
@@ -145,6 +146,13 @@ def check_needs(method: Method[Any], problem: Problem) -> None:
         has, lack, move = NEEDS[need]
         if not has(problem):
             raise OptionError(f"{method.name} needs {lack.format(domain=type(problem.domain).__name__)}. {move}")
+
+
+def declared(method: Any, word: str, otherwise: bool) -> bool:
+    """What a method says of itself under this word, else what the method in its field `inner` says, else `otherwise`."""
+    if not hasattr(method, word) and hasattr(method, "inner"):
+        return declared(method.inner, word, otherwise)
+    return getattr(method, word, otherwise)
 
 
 def described(method: Any) -> str:

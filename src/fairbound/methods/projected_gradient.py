@@ -52,6 +52,8 @@ class ProjectedGradient(Method[ProjectedGradientState]):
     tolerance: float = 1e-7
 
     name: ClassVar[str] = "projected_gradient"
+    all_rows: ClassVar[bool] = True
+    heeds_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(self, "step_size")

@@ -37,6 +37,7 @@ class SGDCorrelation(SGD):
     attributes: Attributes = "each"
     name: ClassVar[str] = "sgd_correlation"
     partial: ClassVar[bool] = False
+    heeds_bounds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -50,6 +50,7 @@ class SSG(Method[SSGState]):
     fading: float = 0.0
 
     name: ClassVar[str] = "ssg"
+    all_rows: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {"fading": {"fading": 0.5}}
 
     def __post_init__(self) -> None:

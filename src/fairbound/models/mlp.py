@@ -63,6 +63,11 @@ def is_linear(model: Any, outputs: int | None = None) -> TypeGuard[MLP]:
     return isinstance(model, MLP) and not model.hidden and outputs in (None, model.outputs)
 
 
+def is_built_in(model: Any) -> TypeGuard[MLP]:
+    """Whether it is a model of this library, linear or a network, and not a module of the user's."""
+    return isinstance(model, MLP)
+
+
 class MLP:
     """Fully connected ReLU network; hidden=() is a linear model. Scores are logits.
 

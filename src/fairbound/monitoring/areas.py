@@ -14,6 +14,7 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.contrasts import Contrasts, largest
 from fairbound.confidence.sequences import CountsInTime
+from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.areas.judging import rows_compared
 from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
 from fairbound.fairness.judging import without_rows
@@ -91,7 +92,7 @@ def judge_areas_in_time(
     )
 
 
-def _compared(found: Any) -> list[Who]:
+def _compared(found: Comparisons) -> list[Who]:
     """Who is compared, of every two differences of opposite sign."""
     compared = found.compared
 

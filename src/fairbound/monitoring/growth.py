@@ -10,6 +10,7 @@ says whether the difference since then is above the bound, at no further cost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,14 @@ from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.rates import rate_upper_bounds
 from fairbound.confidence.sequences import CountsInTime
 from fairbound.confidence.tilted import FEWEST, Pairs
+from fairbound.fairness.bound import Bound
 
 FIRST = 2
 """The number of the first checkpoint whose rows say enough to compare with."""
 
 
 def grown(
-    bound: Any, counts: CountsInTime, contrasts: Contrasts, error: np.ndarray, name: Any
+    bound: Bound, counts: CountsInTime, contrasts: Contrasts, error: np.ndarray, name: Callable[[int], str]
 ) -> dict[str, Any] | None:
     """What is known of the checkpoint and the pair by which the difference has grown most for certain, and `said_of` it;
     None where none has, or no differences of two rates are compared.

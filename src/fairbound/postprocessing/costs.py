@@ -14,6 +14,8 @@ from fairbound.postprocessing.weights import weighted_part
 
 EQUAL = (1.0, 1.0)
 BALANCED = ("balanced", "balanced_subsample")
+ROUNDING = 1e-6
+"""The rounding error of a mean of float32 numbers."""
 
 
 def checked_costs(costs: Any) -> tuple[float, float]:
@@ -32,6 +34,12 @@ def checked_costs(costs: Any) -> tuple[float, float]:
 def cost_of_constants(costs: tuple[float, float], positive: float) -> float:
     """The lower of the mean costs of both answers, each given to all rows. positive: the share of these labelled so."""
     return min(costs[1] * positive, costs[0] * (1 - positive))
+
+
+def saves_nothing(cost: float, constant: float, rows: int, dearest: float = 1.0) -> bool:
+    """Whether a mean cost of decisions is that of one answer for all rows, `constant`, or higher, but for less than half a
+    wrong decision among so many rows. dearest: what a wrong decision costs at most."""
+    return cost > constant - dearest * (0.5 / rows + ROUNDING)
 
 
 def costs_for(

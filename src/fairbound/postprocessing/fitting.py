@@ -17,7 +17,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import PlanContrasts
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.plan import Plan
-from fairbound.postprocessing.costs import EQUAL, checked_costs, cost_of_constants
+from fairbound.postprocessing.costs import EQUAL, checked_costs, cost_of_constants, saves_nothing
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
@@ -147,6 +147,7 @@ def _report(
 ) -> dict[str, Any]:
     selected = mixture.selected(program)
     cost, least = program.cost(selected), lower_bound(program, root.multipliers)
+    constant = cost_of_constants(program.costs, sum(float(c.total[1]) for c in program.curves) / program.total)
     right = selected[:, 1].sum() + sum(float(c.total[0]) for c in program.curves) - selected[:, 0].sum()
     equal = program.costs[0] == program.costs[1]
     names = [plan.names[i] for i in program.row_of]
@@ -156,7 +157,7 @@ def _report(
         "accuracy_bound": 1 - least / program.costs[0] if equal else None,
         "costs": list(program.costs),
         "cost": cost,
-        "no_better_than_constant": bool(cost > _cost_of_constants(program) - 0.5 * max(program.costs) / rows.sum()),
+        "no_better_than_constant": saves_nothing(cost, constant, int(rows.sum()), max(program.costs)),
         "lowest_cost": least,
         "gap": cost - least,
         "proved": proved,
@@ -166,11 +167,6 @@ def _report(
         "shortfall": _shortfall(program, root, selected, cost, equal),
         "warnings": _few(rule, rows),
     }
-
-
-def _cost_of_constants(program: Program) -> float:
-    """The lower of the mean costs of both answers, each given to all rows."""
-    return cost_of_constants(program.costs, sum(float(c.total[1]) for c in program.curves) / program.total)
 
 
 def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[dict[str, Any]]:

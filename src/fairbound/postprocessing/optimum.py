@@ -57,23 +57,15 @@ class Relaxation:
         program, cells = self.program, len(self.program.cells)
         points = [self._corners_of(c, span) for c, span in enumerate(spans)]
         selected, columns = self._selected(points)
-        sizes = [len(p) for p in points]
-        width = sum(sizes)
+        width = len(selected)
         cost = np.concatenate([selected @ program.unit_costs, np.zeros(cells)])
-        ones = sparse.csr_array((np.ones(width), (np.repeat(np.arange(len(sizes)), sizes), np.arange(width))))
-        means = program.slope @ columns
-        equal = sparse.vstack(
-            [
-                sparse.hstack([ones, sparse.csr_array((len(sizes), cells))]),
-                sparse.hstack([means, -sparse.eye_array(cells)]),
-            ]
-        )
+        means = sparse.hstack([program.slope @ columns, -sparse.eye_array(cells)])
         found = linprog(
             cost,
             A_ub=sparse.hstack([sparse.csr_array((len(program.bounds), width)), program.contrasts], format="csc"),
             b_ub=program.bounds,
-            A_eq=equal.tocsc(),
-            b_eq=np.concatenate([np.ones(len(sizes)), -program.base]),
+            A_eq=sparse.vstack([_sums_of_shares(points, cells), means], format="csc"),
+            b_eq=np.concatenate([np.ones(len(points)), -program.base]),
             bounds=[(0, None)] * width + [(None, None)] * cells,
             method="highs",
             options=TOLERANCES,
@@ -82,7 +74,7 @@ class Relaxation:
             return None
         if found.status != 0:
             raise FairboundError(f"the linear program of the thresholds was not solved: {found.message}")
-        ends = np.cumsum(sizes)[:-1]
+        ends = np.cumsum([len(p) for p in points])[:-1]
         kept, shares = [], []
         for numbers, part in zip(points, np.split(found.x[:width], ends), strict=True):
             some = part > NEGLIGIBLE
@@ -96,15 +88,12 @@ class Relaxation:
         program = self.program
         points = [corners(c.selected, 0, len(c) - 1) for c in program.curves]
         _, columns = self._selected(points)
-        sizes = [len(p) for p in points]
-        width, rows = sum(sizes), len(program.bounds)
-        ones = sparse.csr_array((np.ones(width), (np.repeat(np.arange(len(sizes)), sizes), np.arange(width))))
         found = linprog(
-            np.append(np.zeros(width), 1.0),
-            A_ub=sparse.hstack([program.matrix @ columns, -np.ones((rows, 1))], format="csc"),
+            np.append(np.zeros(columns.shape[1]), 1.0),
+            A_ub=sparse.hstack([program.matrix @ columns, -np.ones((len(program.bounds), 1))], format="csc"),
             b_ub=-program.fixed,
-            A_eq=sparse.hstack([ones, sparse.csr_array((len(sizes), 1))], format="csc"),
-            b_eq=np.ones(len(sizes)),
+            A_eq=_sums_of_shares(points, 1),
+            b_eq=np.ones(len(points)),
             method="highs",
             options=TOLERANCES,
         )
@@ -122,6 +111,13 @@ class Relaxation:
         column = np.arange(len(selected))
         at = (np.concatenate([2 * group, 2 * group + 1]), np.concatenate([column, column]))
         return selected, sparse.csc_array(sparse.coo_array((selected.T.ravel(), at), (2 * len(points), len(selected))))
+
+
+def _sums_of_shares(points: list[np.ndarray], more: int) -> sparse.csc_array:
+    """(C, V + more) what takes the shares of the V points, and as many variables more, to their sum in each group."""
+    group = np.repeat(np.arange(len(points)), [len(p) for p in points])
+    entries = (np.ones(len(group)), (group, np.arange(len(group))))
+    return sparse.csc_array(sparse.coo_array(entries, (len(points), len(group) + more)))
 
 
 def lower_bound(program: Program, multipliers: np.ndarray) -> float:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import CellColumn, Plan
 from fairbound.fairness.statistics import RowFunction, Table
 from fairbound.postprocessing.curves import Curve
@@ -122,7 +122,7 @@ def check_linear(plan: Plan) -> None:
     rows = ~(tables[plan.index] | (plan.coefficient == 0)).all(1)
     odd += plan.notion_of[: len(plan.index)][rows].tolist()
     if odd:
-        bound: Any = plan.notions[min(odd)]
+        bound: Bound = plan.notions[min(odd)]
         raise OptionError(
             f"{bound.text!r} is no weighted sum of selection, error, true and false positive rates, so that thresholds cannot "
             "be fitted to it. State demographic_parity, equal_opportunity, predictive_equality, equalized_odds, "

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fairbound.base.names import seen
@@ -146,14 +146,14 @@ def _impact(audit: dict[str, Any]) -> Iterator[str]:
         yield f"\nUnknown: {words.count(table['unknown'])} rows, in no category."
 
 
-def _table(heads: tuple[str, ...], rows: Any) -> Iterator[str]:
+def _table(heads: tuple[str, ...], rows: Iterable[Iterable[object]]) -> Iterator[str]:
     yield "| " + " | ".join(heads) + " |"
     yield "|" + "---|" * len(heads)
     for row in rows:
         yield "| " + " | ".join(_text(cell) for cell in row) + " |"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A text that Markdown shows as it is, on one line."""
     text = " ".join(words.clean(str(value)).split())
     for sign in "\\`*_{}[]<>#|":

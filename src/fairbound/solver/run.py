@@ -19,9 +19,7 @@ from fairbound.base.files import check_writable
 from fairbound.base.interrupts import Interrupts
 from fairbound.base.records import Clock, Counts, Recorder
 from fairbound.base.seeds import seed_for
-from fairbound.methods.full_batch_alm import FullBatchALM
-from fairbound.methods.method import Method, State, described
-from fairbound.methods.sgd import SGD
+from fairbound.methods.method import Method, State, declared, described
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.problems.wrappers import Counted, measured
 from fairbound.solver import checkpoint as store
@@ -271,9 +269,9 @@ class Run:
     def _heading(self) -> str:
         """Which run of a fit the lines of progress below are of."""
         method, problem = self.settings.method, self.problem
-        whole = self.settings.sampling == "full" or isinstance(method, FullBatchALM)
+        whole = self.settings.sampling == "full" or declared(method, "all_rows", False)
         rows = "all rows at once" if whole else "random batches"
-        bounds = "under the bounds" if problem.m and type(method) is not SGD else "without bounds"
+        bounds = "under the bounds" if problem.m and declared(method, "heeds_bounds", True) else "without bounds"
         said = (rows, bounds, getattr(problem, "aim", ""), f"{problem.rows:,} rows")
         return f"{method.name}: {', '.join(filter(None, said))}"
 

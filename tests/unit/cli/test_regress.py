@@ -54,6 +54,9 @@ def test_it_trains_judges_and_is_audited_again(table, capsys):
     assert main(["audit", *arguments, "--score", "guess", "--constraint", stated, "--out", "third", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["constraints"][0]
     assert found["value"] == pytest.approx(fb.measure(stated, model.predict(table), table.pay, table.sex))
+    asked = [*arguments, "--score", "guess", "--constraint", stated, "--power", "0.8", "--out", "fourth"]
+    assert main(["audit", *asked]) == 2, "it says nothing at these odds"
+    assert "leave power out" in capsys.readouterr().err
 
 
 def test_a_broken_bound_gets_its_value_in_training_and_a_next_step(table, capsys):

@@ -11,7 +11,7 @@ from fairbound.base.errors import OptionError
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import METHODS, SFLS, SGD, Method, State, algorithm
 from fairbound.methods.certified_level_set import CertifiedLevelSet
-from fairbound.methods.method import NEEDS, check_needs, described
+from fairbound.methods.method import NEEDS, check_needs, declared, described
 from fairbound.methods.stochastic_ghost import StochasticGhost
 from fairbound.models.mlp import MLP
 from fairbound.problems.domain import Ball
@@ -42,6 +42,19 @@ def test_every_state_has_the_multipliers_of_g_a_point_and_whether_it_halted(name
         assert not torch.as_tensor(state.halted).any()
         assert state.outer is None or state.outer.shape == lead
         assert all(value.shape == lead for value in state.shown.values())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_all_rows_and_no_others_say_so(name):
+    method, kinds = METHODS[name](), []
+
+    class Seen(Wrapper):
+        def sample(self, seeds, stream, k, size, kind):
+            kinds.append(kind)
+            return self.inner.sample(seeds, stream, k, size, kind)
+
+    run(method, Seen(of_differences() if "differences" in method.needs else convex_fair()), 3)
+    assert declared(method, "all_rows", False) == (set(kinds) == {"full"})
 
 
 @pytest.mark.parametrize("name", ["sfls", "certified_level_set"])
