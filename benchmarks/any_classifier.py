@@ -100,7 +100,7 @@ def chosen(case: Case, count: int) -> list[str]:
     """The first so many tables of the sizes asked for."""
     out: list[str] = []
     for name in (name for name in ordered("fresh") if name != case.left_out):
-        data = split(name, 0)[False]
+        data = split(name, 0)["straight"]
         if LEAST_ROWS <= len(data.y_train) + len(data.y_test) <= case.most:
             out.append(name)
         if len(out) == count:
@@ -126,7 +126,7 @@ def fits(case: Case, names: Sequence[str], results: Path | None) -> pd.DataFrame
 
 def measured(key: tuple[str, int, str, str, float], fit: Callable) -> dict[str, Any]:
     name, seed, notion, method, value = key
-    data = split(name, seed)[False]
+    data = split(name, seed)["straight"]
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -158,7 +158,7 @@ def main() -> None:
     case = CASES[args.classifier]
     names = chosen(case, args.tables or case.tables)
     made = fits(case, names, args.results)
-    known = [by_heart(case.classifier, split(name, seed)[False]) for name in names for seed in SEEDS]
+    known = [by_heart(case.classifier, split(name, seed)["straight"]) for name in names for seed in SEEDS]
     print(f'{len(names)} tables: {", ".join(names)}; folds="auto" takes 5 in {sum(known)} of {len(known)} splits')
     columns = [f"{what}_{part}" for part in ("train", "test") for what in ("difference", "accuracy")]
     print(made.groupby(["notion", "method", "value"])[[*columns, "seconds"]].mean().round(4).to_string())
