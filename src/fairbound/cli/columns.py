@@ -244,6 +244,12 @@ def _decisions(cells: Any, column: str, sign: str, value: str, occurs: bool) -> 
             raise DataError(
                 f"no cell of the column {column!r} is {value!r}; there are {shortlist(sorted(known), quoted=True)}."
             )
+        if others := sorted(text for text in known - {value} if unspelled(text) == unspelled(value)):
+            cells_of = sum(text in others for text in texts)
+            raise DataError(
+                f"{cells_of:,} cells of the column {column!r} hold {shortlist(others, quoted=True)}, which differ from "
+                f"{value!r} only in capitals or blanks. Write them alike: as they are, they would count as negative."
+            )
         return np.array([np.nan if text is None else float(text == value) for text in texts])
     try:
         limit = float(value)

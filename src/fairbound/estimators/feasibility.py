@@ -141,20 +141,22 @@ def _entry(one: Judged, rows: Scored) -> dict[str, Any]:
 
 def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
     """By group, how much nearer to the value the confidence bound that decides "met" would be with MORE more rows of it
-    like those there; nothing where other than counts of unweighted rows of groups are bounded,
-    or the value is not known."""
+    like those there, 0 where it would be no nearer; nothing of groups that the bound leaves out, and where other than
+    counts of unweighted rows of groups are bounded, or the value is not known."""
     end = "lower" if stated.sense == "at least" else "upper"
     if stated.judged_from != "counts" or not scored.groups.attributes or not (scored.weight is scored.clusters is None):
         return {}
     stated = stated.of_classes(scored.classes).settled_on(scored.occurring)  # more rows bring no group back
     now, out = stated.judge(scored, alpha)[end], {}
-    for attribute, labels, codes in scored.groups.by_attribute:
+    kept = dict(getattr(stated, "only", None) or ())
+    for i, (attribute, labels, codes) in enumerate(scored.groups.by_attribute):
         for g, label in enumerate(labels):
             mine = codes == g
-            if mine.any() and now is not None:
+            if mine.any() and now is not None and g in kept.get((i,), (g,)):
                 each = np.where(mine, 1 + MORE / mine.sum(), 1.0)
                 then = stated.judge(replace(scored, each=each), alpha)[end]
-                out[f"{attribute}: {label}"] = abs(float(now) - float(then))
+                nearer = float(then) - float(now) if end == "lower" else float(now) - float(then)
+                out[f"{attribute}: {label}"] = max(0.0, nearer)
     return out
 
 

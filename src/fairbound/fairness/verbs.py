@@ -241,7 +241,7 @@ class Verbs(RowSlopes):
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         else:
             g, memo = batch.reduction.values(self._phi(functions, scores, batch, of))
-        if batch.seen is not None:
+        if batch.seen is not None and bounds:
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo
 

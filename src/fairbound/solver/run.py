@@ -21,10 +21,11 @@ from fairbound.base.records import Clock, Counts, Recorder
 from fairbound.base.seeds import seed_for
 from fairbound.methods.method import Method, State, declared, described
 from fairbound.problems.problem import Draws, Measured, Problem
-from fairbound.problems.wrappers import Counted, measured
+from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint as store
 from fairbound.solver.best import LATEST, Best
 from fairbound.solver.budget import Budget
+from fairbound.solver.points import first_point, judged, objective_and_violation
 
 AVERAGE_EVERY = 10
 COUNTED_BY = 1000
@@ -116,7 +117,7 @@ class Run:
         self.settings, self.problem = settings, Counted(problem)
         self.draws = Draws(self.problem, settings.seeds, settings.batch_size, settings.sampling)
         given = ("the problem's start", problem.start(settings.seeds)) if x0 is None else ("x0", x0)
-        x = _first(*given, problem.n, len(settings.seeds))
+        x = first_point(*given, problem, len(settings.seeds))
         self.state: State = settings.method.init(self.problem, x, self.draws)
         if settings.average and self.state.outer is not None:
             raise OptionError(
@@ -184,14 +185,14 @@ class Run:
         for r, seed in enumerate(self.settings.seeds):
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
-            measure, run = partial(_objective_and_violation, problem, held), None if single else r
+            measure, run = partial(objective_and_violation, problem, held), None if single else r
             more: dict[str, Any] = {"run": run, "stopped": stopped}
             more["generator"] = torch.Generator().manual_seed(seed_for("search", root=seed))
             if searches and not self.best.approach(measure, self.state.k, nearer=problem.nearer, **more):
                 self.best.search(measure, self.state.k, project=problem.domain.project, points=points, **more)
             if not stopped():
                 self.best.better_start(measure, nearer=problem.nearer, run=run)
-        self.best.land(partial(_objective_and_violation, self.problem, self.settings.validation), self.state.k)
+        self.best.land(partial(objective_and_violation, self.problem, self.settings.validation), self.state.k)
 
     def _step(self) -> None:
         average = self.settings.average
@@ -253,7 +254,7 @@ class Run:
     def _measured(self) -> dict[str, Any]:
         """One record of the current point, which is offered as the best."""
         state, x = self.state, self.current
-        f, violation, train, held = _judged(self.problem, self.settings.validation, x)
+        f, violation, train, held = judged(self.problem, self.settings.validation, x)
         row = {"step": state.k, "seconds": self.clock.seconds, **self.counts.as_dict(), "train": _numbers(train)}
         if held is not None:
             row["validation"] = _numbers(held)
@@ -342,14 +343,6 @@ def _numbers(measured: Measured) -> dict[str, Any]:
     return {"f": measured.f, "g": measured.g, **measured.extra}
 
 
-def _first(what: str, x0: Tensor, n: int, runs: int) -> Tensor:
-    """A copy of x0, said to be `what`, for one run (n,) or a stack (R, n)."""
-    shape = (n,) if runs == 1 else (runs, n)
-    if x0.shape[-1:] != (n,) or x0.dim() > len(shape) or (x0.dim() == 2 and x0.shape != shape):
-        raise OptionError(f"{what} must have shape {shape}, got {tuple(x0.shape)}.")
-    return x0.detach().expand(shape).clone()
-
-
 def _show(row: dict[str, Any]) -> None:
     """One line that is written over at a terminal; elsewhere a line for each record, which come ever less often."""
     g = row["train"]["g"]
@@ -362,18 +355,3 @@ def _show(row: dict[str, Any]) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def _objective_and_violation(problem: Problem, validation: Problem | None, x: Tensor) -> tuple[Tensor, Tensor]:
-    return _judged(problem, validation, x)[:2]
-
-
-def _judged(
-    problem: Problem, validation: Problem | None, x: Tensor
-) -> tuple[Tensor, Tensor, Measured, Measured | None]:
-    """Objective and violation (...,) by which x (..., n) is chosen, of the training and of the validation rows."""
-    train = measured(problem, x)
-    if validation is None:
-        return train.f, train.violation, train, None
-    held = measured(validation, x)
-    return held.f, torch.maximum(train.violation, held.violation), train, held

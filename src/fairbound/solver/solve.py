@@ -101,7 +101,7 @@ def solve(
     batch_size: rows of a batch.
     sampling: how they are drawn: "balanced" over groups and labels, "uniform", "shuffled" or "full".
     seed: one, or R of them for a stack of R runs in one set of tensors.
-    x0: (n,) or (R, n); None for the problem's own start.
+    x0: (n,) or (R, n), in the problem's domain; None for its own start.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
     record_every: steps between evaluations, or "0.5 epochs", or a share of the steps done as "5%". None: 50 steps (a
         method may say fewer), then 5 % of the steps done. A method's outer iterates are evaluated besides.
@@ -118,7 +118,8 @@ def solve(
     progress: whether lines go to standard error, after one that says which run they are of.
     callback: a function of each record.
     keep: what to keep of a record.
-    Raises: OptionError for wrong options, and where the problem lacks what the method needs; CheckpointError.
+    Raises: OptionError for wrong options, for a start outside the domain, and where the problem lacks what the method needs;
+        NonFiniteError; CheckpointError.
     """
     method = algorithm_named(algorithm)
     check_needs(method, problem)

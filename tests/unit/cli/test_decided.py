@@ -146,6 +146,15 @@ def test_what_is_stated_wrongly_is_told(run, lent, tmp_path, stated, said):
     assert code == 2 and said in err
 
 
+@pytest.mark.parametrize("spelled", ["Approved", "approved "])
+def test_other_spellings_of_the_word_that_is_positive_are_no_negative_decisions(run, lent, tmp_path, spelled):
+    path, table = lent
+    table.loc[table.index[table.said == "approved"][::3], "said"] = spelled
+    table.to_csv(path, index=False)
+    code, _, err = run("audit", "--data", path, "--group", "sex", "--score", "said=approved", "--out", tmp_path / "o")
+    assert code == 2 and "differ from 'approved' only in capitals or blanks" in err
+
+
 def test_words_that_are_no_labels_are_told_how_to_be_decisions(run, lent, tmp_path):
     args = ("--data", lent[0], "--label", "paid", "--drop-missing-labels", "--group", "sex", "--out", tmp_path / "o")
     lent[1].assign(paid=["no", "yes"] * 1000).to_csv(lent[0], index=False)

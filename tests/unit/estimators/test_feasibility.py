@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.feasibility import _bounds, _said
+from fairbound.estimators.feasibility import Scored, _bounds, _said, more_rows
 from fairbound.estimators.knee import bend, knee, said_of
+from fairbound.rows.groups import Groups
 
 BOUND = "demographic_parity <= 0.15"
 
@@ -71,6 +73,22 @@ def test_the_smaller_group_s_rows_are_worth_more_and_are_named(found):
     (small,) = (value for name, value in more.items() if name.endswith(": F"))
     assert small > 2 * min(more.values()) > 0
     assert f"more held-out rows of {max(more, key=more.get)}" in found["said"]
+
+
+def test_more_rows_of_a_group_that_the_bound_leaves_out_are_not_asked_for():
+    rng = np.random.default_rng(0)
+    groups = Groups.of(
+        pd.DataFrame({"s": rng.choice(["u", "v"], 800), "g": rng.choice(["a", "b", "c"], 800, p=(0.5, 0.49, 0.01))})
+    )
+    scores = rng.random(800)
+    rows = Scored(rng.integers(0, 2, 800), (scores > 0.5).astype(np.int64), ("0", "1"), scores, groups, None)
+    bound = fb.constraint("demographic_parity[fewest=30] <= 0.05")
+    kept = more_rows(rows, bound, 0.05)
+    assert set(kept) == {"s: u", "s: v", "g: a", "g: b"}
+    now, (_, _, codes) = bound.judge(rows, 0.05)["upper"], groups.by_attribute[1]
+    of_b = np.where(codes == 1, 1 + 1000 / (codes == 1).sum(), 1.0)
+    then = bound.settled_on(rows.occurring).judge(replace(rows, each=of_b), 0.05)["upper"]
+    assert kept["g: b"] == pytest.approx(now - then) and now > then
 
 
 def test_a_bound_out_of_reach_says_how_many_rows_would_do():
