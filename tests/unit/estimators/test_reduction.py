@@ -444,3 +444,17 @@ def test_a_search_over_what_takes_no_weights_names_it():
     search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]})
     with pytest.raises(OptionError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
         fb.Reduction(search, "demographic_parity <= 0.1").fit(X, y, groups["sex"])
+
+
+@pytest.mark.parametrize("folds", [0, 3])
+def test_verbose_tells_of_every_fit_on_standard_error(folds, capsys):
+    X, y, groups = rows(n=400)
+    quiet = fb.Reduction(LogisticRegression(), BOUNDS[0], rounds=3, folds=folds).fit(X, y, groups["sex"])
+    assert capsys.readouterr().err == ""
+    told = fb.Reduction(LogisticRegression(), BOUNDS[0], rounds=3, folds=folds, verbose=1).fit(X, y, groups["sex"])
+    heading, *lines = capsys.readouterr().err.splitlines()
+    assert heading == f"reduction: {f'{folds} folds' if folds else 'each fit to all rows'}, 400 rows"
+    assert len(lines) == told.fit_report_["fits"] > 3
+    assert all(line.startswith(f"fit {k:>4} ") for k, line in enumerate(lines, 1))
+    assert all(("worst g" in line) == (not folds) for line in lines)
+    assert (told.predict(X) == quiet.predict(X)).all()
