@@ -27,7 +27,7 @@ from sklearn.utils import _safe_indexing
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import NEGLIGIBLE, Lottery, Pairs
 from fairbound.estimators.reduction_fits import Rules, Told
-from fairbound.estimators.sum_of_fits import SeveralModels
+from fairbound.estimators.sum_of_fits import DecidesTogether, SeveralModels
 from fairbound.estimators.weight_search import Search, Weighted
 from fairbound.postprocessing.folds import parts_of
 from fairbound.postprocessing.scoring import fitted_to
@@ -56,7 +56,7 @@ class LabelThenGroup(SeveralModels):
 
 
 @dataclass(frozen=True)
-class ExpectedGain(SeveralModels):
+class ExpectedGain(DecidesTogether):
     """models: `LabelThenGroup`. gain: (2 C,) of an atom."""
 
     gain: np.ndarray
@@ -144,7 +144,7 @@ class PlugIn(Rules):
         """The models with their gain, the threshold, largest excess, and the multipliers."""
         assert self._best is not None
         gain, threshold, excess, multipliers = self._best[1]
-        return ExpectedGain(tuple(self._models), gain), threshold, excess, multipliers
+        return ExpectedGain(tuple(self._models), gain, threshold=threshold), threshold, excess, multipliers
 
 
 def _one_more_or_less(gain: np.ndarray, move: float) -> list[np.ndarray]:

@@ -73,7 +73,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     verbose: from 1 on, a line on standard error for each fit.
 
     After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `SumOfFits`, with folds an
-        `ExpectedGain`), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
+        `ExpectedGain`, which decide 0 or 1 by `predict` as Reduction does; a fitted model's own `predict` knows nothing
+        of the bounds), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
         training rows: "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it
         was judged, and the "own_value" of what `predict` says of these rows, which differs with folds; "message" says
         where that misses a bound), "accuracy", "costs", "cost" (the mean cost of an error), "lottery_cost" and, of equal

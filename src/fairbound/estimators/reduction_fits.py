@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,8 @@ class Tried(Rules):
         found = best_sum(self.sweep, scores, lottery)
         if found is not None:
             used = np.flatnonzero(found.weights)
-            model = SumOfFits(tuple(self.models[k] for k in used), tuple(found.weights[used].tolist()))
+            models, weights = tuple(self.models[k] for k in used), tuple(found.weights[used].tolist())
+            model = SumOfFits(models, weights, threshold=found.threshold)
             self._take(model, lottery.multipliers, model.decision_function(self.X), found.threshold)
         return lottery
 
@@ -119,4 +121,7 @@ class Tried(Rules):
         """The model, its threshold, largest excess, and the multipliers it was fitted at."""
         if self._best is None:
             raise OptionError("no model could be fitted: at all multipliers all rows had the same label.")
-        return self._best[1]
+        model, threshold, excess, multipliers = self._best[1]
+        if isinstance(model, SumOfFits):
+            model = replace(model, threshold=threshold)
+        return model, threshold, excess, multipliers

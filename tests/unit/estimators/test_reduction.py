@@ -202,6 +202,7 @@ def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
     ]
     np.testing.assert_allclose(fair.decision_function(new) + fair.threshold_, sum(worth) / 3)
     assert len(worth) == 3 and np.abs(worth[0] - worth[1]).max() > 0.01
+    assert (fair.classes_[model_of_gain.predict(new)] == fair.predict(new)).all()
 
 
 def test_a_label_of_one_group_alone_needs_no_fit_of_groups():
