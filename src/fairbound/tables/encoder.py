@@ -41,7 +41,7 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
-from fairbound.base.names import shortlist, unspelled
+from fairbound.base.names import lacking, shortlist
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.encode_report import EncodeReport, dropped_words
 from fairbound.tables.features import CategoryFeature, Feature, converted, names_out
@@ -358,12 +358,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             given = {column.name: column for column in read.columns}
             absent = [name for name in self.columns if name not in given]
             if absent:
-                alike = {unspelled(name): name for name in read.names}
-                near = [f"{name!r} is {alike[key]!r} here" for name in absent if (key := unspelled(name)) in alike]
-                raise DataError(
-                    f"the table lacks the column{'s' * (len(absent) > 1)} {shortlist(absent, 8, quoted=True)} seen in training; it has "
-                    f"{shortlist(read.names, 8, quoted=True)}. Add or rename{': ' * bool(near)}{shortlist(near, 8)}."
-                )
+                raise DataError(lacking(absent, read.names))
             return False, given
         if len(read.columns) != len(self._inputs):
             raise DataError(

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -394,6 +395,32 @@ def test_an_x_that_the_model_does_not_take_is_named_with_what_to_do(door):
     for given in ({"x": [1.0], "pay": [2.0]}, frame["x"].iloc[:1]):
         with pytest.raises(DataError, match=r"LogisticRegression takes a table, and X is a .* Make it a frame"):
             made.predict(given, *more)
+
+
+@pytest.mark.parametrize("folds", [0, 2])
+@pytest.mark.parametrize("door", [fb.Reduction, fb.PostProcessor])
+def test_columns_of_a_frame_are_matched_by_name_at_prediction(door, folds):
+    X, y, groups = rows(5, n=400)
+    frame = pd.DataFrame(X, columns=["x", "pay", "z"])
+    made = door(LogisticRegression(), BOUNDS[0], folds=folds).fit(frame, y, groups["sex"])
+    more = () if door is fb.Reduction else (groups["sex"],)
+    expected = made.decision_function(frame, *more)
+    assert 0 < (expected > 0).mean() < 1
+    turned = frame.assign(other=1.0)[["other", "z", "pay", "x"]]
+    for given in (frame[["z", "x", "pay"]], turned, pl.from_pandas(turned), turned.set_index("other", drop=False)):
+        assert (made.decision_function(given, *more) == expected).all()
+    with pytest.raises(DataError, match=r"lacks the column 'pay' seen in training.* 'Pay ' here"):
+        made.predict(frame.rename(columns={"pay": "Pay "}), *more)
+
+
+def test_a_fitted_model_and_a_function_of_it_get_columns_by_name():
+    X, y, groups = rows(5, n=400)
+    frame = pd.DataFrame(X, columns=["x", "pay", "z"])
+    model = LogisticRegression().fit(frame[:200], y[:200])
+    late, sex = frame[200:], groups["sex"][200:]
+    for scores in ("auto", lambda model, X: model.predict_proba(X)[:, 1]):
+        made = fb.PostProcessor(model, BOUNDS[0], scores=scores).fit(late[["z", "x", "pay"]], y[200:], sex)
+        assert (made.predict(late, sex) == made.predict(late[["pay", "z", "x"]], sex)).all()
 
 
 class TakesCodes(ClassifierMixin, BaseEstimator):
