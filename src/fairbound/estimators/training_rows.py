@@ -200,7 +200,7 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
     """(n,) scores of a fitted estimator's model, (n, k) with several outputs. extended: what adds to the encoded
     features.
 
-    Warns: DataWarning of columns of which most values were not known in training."""
+    Warns: DataWarning as `TableEncoder.warn`."""
     if extended is None:
         scores = table_scores(estimator.model_, estimator.x_, estimator.encoder_, X, estimator.dropped_columns_)
         if scores is not None:
@@ -209,7 +209,7 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
     module = getattr(estimator.model_, "module", None)
     features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, extended, module)
     if report is not None and not isinstance(X, Encoded):
-        report.warn()
+        estimator.encoder_.warn(report)
     return predicted_scores(estimator.model_, estimator.x_, features).numpy()
 
 
