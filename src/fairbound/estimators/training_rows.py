@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from torch import nn
 
 from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import has_embedding, runs_on
 from fairbound.fairness.objectives import objective_of
@@ -163,6 +165,21 @@ def of_shapes(encoder: TableEncoder) -> str:
     )
     what = "; it ".join(filter(None, (bends, jumps * bool(jumping))))
     return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
+
+
+def check_readable(estimator: Any, train: Any, X: Any, groups: Groups) -> None:
+    """Encodes a table X as a model of the rows `train` of it would, but for bends and jumps, and keeps nothing.
+
+    train: a part of the table, whose groups are `groups`. Nothing is done where a table is encoded already or an nn.Module
+    takes it as it is. Raises: DataError for a cell that such a model cannot read."""
+    if isinstance(X, Encoded) or isinstance(estimator.model, nn.Module):
+        return
+    straight = replace(estimator.options or TableOptions(), knots=0, jumps=0)
+    reader = clone(estimator).set_params(options=straight)
+    with silenced(DataWarning):  # the model that is trained says it
+        fit_features(reader, train, groups)
+    for part in X if isinstance(X, Chunks) else [X]:
+        reader.encoder_.encode(without(part, reader.dropped_columns_), np.float32)
 
 
 def features_of(
