@@ -26,15 +26,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from fairbound.audits.decisions import check_decisions_alone
+from fairbound.audits.drawn_again import DrawnAgain
 from fairbound.base.checks import check_confidence
-from fairbound.base.errors import DataError, EmptyGroupError, OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out
 from fairbound.confidence.single import effective_size
@@ -213,59 +213,17 @@ def _score(b: float, c: float, n: float, delta: float) -> float:
 def _of_bounds(
     both: list[Scored], bounds: Sequence[Bound], confidence: float, draws: int, seed: int
 ) -> list[dict[str, Any]]:
-    out = []
-    cells, counts, place = _cells(both)
-    n = len(place)
-    resampled = np.random.default_rng(seed).multinomial(len(place), counts / len(place), size=draws)
+    out, n, drawn = [], len(both[0]), DrawnAgain(both, draws, seed)
     for bound in bounds:
         values = [float(bound.measure(rows)) for rows in both]
         difference = values[1] - values[0]
         found = {"name": bound.text, "first": values[0], "second": values[1], "difference": difference}
-        found |= {"lower": None, "upper": None, "rows": len(place)}
-        if _counted(bound, both):
-            drawn = [_contrasts(bound, cells, each) for each in resampled]
-        else:
-            rng = np.random.default_rng(seed)
-            drawn = [_contrasts(bound, both, np.bincount(rng.integers(0, n, n), minlength=n)) for _ in range(draws)]
-        own = _contrasts(bound, both, np.ones(n, dtype=np.int64))
-        found |= _near_the_largest(
-            own, [d for d in drawn if d.shape == own.shape], getattr(bound, "compares", "values"), n, confidence
-        )
+        found |= {"lower": None, "upper": None, "rows": n}
+        own = drawn.measured(bound)
+        same = [d for d in drawn.contrasts(bound) if d.shape == own.shape]
+        found |= _near_the_largest(own, same, getattr(bound, "compares", "values"), n, confidence)
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
-
-
-def _cells(both: list[Scored]) -> tuple[list[Scored], np.ndarray, np.ndarray]:
-    """The combinations of groups, label and the two decisions, as rows of each model; how often each occurs;
-    and each row's."""
-    groups = both[0].groups
-    table = np.column_stack([groups.codes, both[0].target, both[0].predicted, both[1].predicted])
-    kinds, at, place, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    alike = groups.take(at)
-    cells = [
-        replace(rows, target=kinds[:, -3], predicted=kinds[:, k], scores=None, groups=alike)
-        for rows, k in zip(both, (-2, -1), strict=True)
-    ]
-    return cells, counts, place.ravel()
-
-
-def _contrasts(bound: Bound, both: list[Scored], each: np.ndarray) -> np.ndarray:
-    """(2, m) the contrasts of both models where entry i stands for each[i] (n,) rows: as counts, else in their weights;
-    the value itself of a bound that is no largest contrast of groups, and (2, 0) where one is not defined."""
-    some = np.flatnonzero(each)
-    counted = _counted(bound, both)
-    standing: dict[str, Any] = {"each": each[some]} if counted else {"weight": (each * both[0].mass[1])[some]}
-    try:
-        rows = [replace(one.take(some), **standing) for one in both]
-        found = np.array([bound.contrasts(one) for one in rows])
-    except EmptyGroupError:
-        return np.zeros((2, 0))
-    return found if np.isfinite(found).all() else np.zeros((2, 0))
-
-
-def _counted(bound: Bound, both: list[Scored]) -> bool:
-    """Whether counts of equal rows are all that the bound's value needs."""
-    return bound.judged_from == "counts" and both[0].weight is None
 
 
 def _near_the_largest(

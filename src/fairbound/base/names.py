@@ -53,6 +53,17 @@ def did_you_mean(
     return f"{before}{asks} you mean {' or '.join(repr((shown or {}).get(one, one)) for one in near)}?"
 
 
+def lacking(absent: Sequence[str], names: Iterable[str]) -> str:
+    """What is said of a table of columns `names` that lacks the columns `absent` of training."""
+    names = list(names)
+    alike = {unspelled(name): name for name in names}
+    near = [f"{name!r} is {alike[key]!r} here" for name in absent if (key := unspelled(name)) in alike]
+    return (
+        f"the table lacks the column{'s' * (len(absent) > 1)} {shortlist(absent, 8, quoted=True)} seen in training; it has "
+        f"{shortlist(names, 8, quoted=True)}. Add or rename{': ' * bool(near)}{shortlist(near, 8)}."
+    )
+
+
 class Names(Sequence[str]):
     """m names, each built only when it is read, so that half a million of them cost nothing.
 

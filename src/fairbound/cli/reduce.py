@@ -17,7 +17,7 @@ from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
 from fairbound.cli.audit_facts import add_own_model, data_facts
 from fairbound.cli.bounds import stated_bounds
-from fairbound.cli.outcome import Outcome, csv_file, say, written_audit
+from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress, written_audit
 from fairbound.cli.rows import read_rows
 from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
 from fairbound.cli.training_options import FitOptions
@@ -57,7 +57,11 @@ def fit_reduction(options: FitOptions) -> Outcome:
     )
     began = time.perf_counter()
     fair = Reduction(
-        estimator, bounds or None, positive=rows.classes[1], folds="auto" if options.folds is None else options.folds
+        estimator,
+        bounds or None,
+        positive=rows.classes[1],
+        folds="auto" if options.folds is None else options.folds,
+        verbose=int(shows_progress()),
     )
     with silenced(ConvergenceWarning, DataWarning), rows.in_lines_of(train):  # the report says it
         fair.fit(parts.train.features, rows.y[train], rows.groups.take(train), rows.weight_of(train))

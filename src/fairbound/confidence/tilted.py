@@ -194,5 +194,6 @@ def exceeds(counts: CountsInTime, pairs: Any, error: Any, difference: float, sha
     out = (both.estimate > difference) & (
         both.at(np.stack([at + asked[..., None] / 2, at - asked[..., None] / 2], -1))[..., 0] >= room
     )
-    out[out] = both.take(out).log_martingale(asked[out]) >= room[out]
-    return out & (_forecast_lower(counts, cells, e) > 0) if shared else out
+    if out.any():
+        out[out] = both.take(out).log_martingale(asked[out]) >= room[out]
+    return out & (_forecast_lower(counts, cells, e) > 0) if shared and out.any() else out

@@ -41,6 +41,7 @@ from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.judged_models import Judged, fall_back, judged, pareto
 from fairbound.estimators.judged_rows import JudgedRows
+from fairbound.estimators.training_rows import check_readable
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 
@@ -73,6 +74,7 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     train, choose, certify = (rows.take(part) for part in numbers)
     rows.check(train)
     certify.check_to_certify(stated, alpha)
+    check_readable(classifier, train.X, rows.X, train.groups)
     stated, objective = train.settled(stated), getattr(classifier, "objective", None)
     try:
         tried = candidates(classifier, stated, train, choose, len(certify), alpha)

@@ -129,7 +129,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     weight_decay: float | str = "auto"
     class_weight: Any = None
     distributed: bool = False
-    verbose: int = 0
     sampling: str = "balanced"
 
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -218,7 +217,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         found = trained_by(
-            self, made, choice, limit, seed, x0, progress=bool(self.progress or self.verbose), refined=refined,
+            self, made, choice, limit, seed, x0, refined=refined,
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip

@@ -87,12 +87,17 @@ class TrainedEstimator(TakesTables):
     on_insufficient: Literal["warn", "raise"] = "warn"
     random_state: Any = 0
     progress: bool = False
+    verbose: int = 0
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def _facts(self) -> dict[str, Any]:
         """What the model folder says of this kind of estimator, besides what it says of each."""
         raise NotImplementedError
+
+    @property
+    def _shows_progress(self) -> bool:
+        return bool(self.progress or self.verbose)
 
     def _limit(self) -> Budget | None:
         """The stated budget, its seconds counted from now on; None where none is stated."""

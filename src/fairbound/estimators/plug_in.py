@@ -26,8 +26,8 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.lottery import NEGLIGIBLE, Lottery, Pairs
-from fairbound.estimators.reduction_fits import Rules
-from fairbound.estimators.sum_of_fits import SeveralModels
+from fairbound.estimators.reduction_fits import Rules, Told
+from fairbound.estimators.sum_of_fits import DecidesTogether, SeveralModels
 from fairbound.estimators.weight_search import Search, Weighted
 from fairbound.postprocessing.folds import parts_of
 from fairbound.postprocessing.scoring import fitted_to
@@ -56,7 +56,7 @@ class LabelThenGroup(SeveralModels):
 
 
 @dataclass(frozen=True)
-class ExpectedGain(SeveralModels):
+class ExpectedGain(DecidesTogether):
     """models: `LabelThenGroup`. gain: (2 C,) of an atom."""
 
     gain: np.ndarray
@@ -79,8 +79,8 @@ def probabilities(model: Any, X: Any) -> np.ndarray:
 class PlugIn(Rules):
     """The multipliers tried so far, with the best threshold of each; of them the best by rows unseen in a fit."""
 
-    def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, folds: int):
-        self.estimator, self.X, self.weight, self.sweep, self.fits = estimator, X, weight, sweep, 0
+    def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, folds: int, told: Told):
+        self.estimator, self.X, self.weight, self.sweep, self.told, self.fits = estimator, X, weight, sweep, told, 0
         self.rows = len(sweep.atom)
         self._chance = np.zeros((self.rows, len(sweep.program.curves) * 2))
         self._models = []
@@ -104,7 +104,9 @@ class PlugIn(Rules):
         if len(values) == 1:
             return DummyClassifier(strategy="prior").fit(X, places), values
         self.fits += 1
-        return fitted_to(self.estimator, X, places, weight), values
+        model = fitted_to(self.estimator, X, places, weight)
+        self.told.fit()
+        return model, values
 
     def fit(self, multipliers: np.ndarray) -> np.ndarray:
         """(m,) the excess of every inequality where a positive decision is worth more than 0 at these multipliers."""
@@ -142,7 +144,7 @@ class PlugIn(Rules):
         """The models with their gain, the threshold, largest excess, and the multipliers."""
         assert self._best is not None
         gain, threshold, excess, multipliers = self._best[1]
-        return ExpectedGain(tuple(self._models), gain), threshold, excess, multipliers
+        return ExpectedGain(tuple(self._models), gain, threshold=threshold), threshold, excess, multipliers
 
 
 def _one_more_or_less(gain: np.ndarray, move: float) -> list[np.ndarray]:

@@ -32,7 +32,7 @@ from fairbound.rows.groups import check_lengths
 from fairbound.rows.queries import Queries
 from fairbound.rows.reading import take_rows
 
-PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress")
+PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress", "verbose")
 """Parameters that are saved as they are."""
 
 
@@ -53,7 +53,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         random batches are taken and there are at least 1,000 queries, else none.
     certify, on_insufficient: as in FairClassifier, for bounds that are means over queries (exposure_parity); the price
         is in NDCG.
-    sensitive_columns, options, random_state, progress: as in FairClassifier.
+    sensitive_columns, options, random_state, progress, verbose: as in FairClassifier.
 
     After fit: encoder_, groups_, n_features_in_, solution_, fit_report_ and trajectory_ as of FairClassifier.
     """

@@ -45,7 +45,7 @@ def train_ranker(
         patience = PATIENCE if stated is None and not isinstance(by, FullBatchALM) else 1.0
         run = partial(
             solve, batch_size=ranker.batch_size, sampling="shuffled", patience=patience, seed=seed,
-            progress=ranker.progress, x0=x0,
+            progress=ranker._shows_progress, x0=x0,
         )  # fmt: skip
         return *with_room(run, problem, held, by, margins, limit), limit
 

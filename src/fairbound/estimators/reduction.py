@@ -27,7 +27,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.plug_in import PlugIn
-from fairbound.estimators.reduction_fits import Tried
+from fairbound.estimators.reduction_fits import Told, Tried
 from fairbound.estimators.reduction_report import Facts, reduction_report, warn_of_reduction
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.builder import compile_plan
@@ -70,9 +70,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         step), given by labels of y or "balanced", and a note says so; (1, 1) where it has none. Either way the fits are
         made without class_weight.
     positive: the label that counts as positive; None for the greater one.
+    verbose: from 1 on, a line on standard error for each fit.
 
     After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `SumOfFits`, with folds an
-        `ExpectedGain`), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
+        `ExpectedGain`, which decide 0 or 1 by `predict` as Reduction does; a fitted model's own `predict` knows nothing
+        of the bounds), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
         training rows: "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it
         was judged, and the "own_value" of what `predict` says of these rows, which differs with folds; "message" says
         where that misses a bound), "accuracy", "costs", "cost" (the mean cost of an error), "lottery_cost" and, of equal
@@ -90,6 +92,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     folds: int | Literal["auto"] = "auto"
     costs: tuple[float, float] | None = None
     positive: Any = None
+    verbose: int = 0
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
@@ -134,15 +137,18 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator = without_class_weight(self.estimator)  # which the costs take the place of
         sweep = sweep_of(plan, groups.codes, codes, weight, costs)
         tried: Tried | PlugIn
+        told = Told(bool(self.verbose))
         with said_once():
             self.folds_ = self._chosen_folds(estimator, X, codes, weight) if self.folds == "auto" else self.folds
+            told.heading(self.folds_, n)
             if self.folds_:
-                tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_)
+                tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_, told)
             else:
-                tried = Tried(estimator, X, sweep)
+                tried = Tried(estimator, X, sweep, told)
             self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
             lottery = tried.mixed()
             model, threshold, excess, multipliers = tried.best()
+            told.ended()
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_

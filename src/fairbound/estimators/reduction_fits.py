@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fairbound.base import progress
 from fairbound.base.errors import OptionError
 from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.sum_of_fits import SumOfFits, best_sum
@@ -18,12 +21,36 @@ def own_threshold(model: Any) -> float:
     return 0.0 if hasattr(model, "decision_function") else 0.5
 
 
+class Told:
+    """Where asked for, a heading and a line of progress after each fit, with the seconds since the heading."""
+
+    def __init__(self, shown: bool):
+        self._shown, self._begun, self._fits = shown, time.perf_counter(), 0
+
+    def heading(self, folds: int, rows: int) -> None:
+        if self._shown:
+            how = f"{folds} folds" if folds else "each fit to all rows"
+            progress.heading(f"reduction: {how}, {rows:,} rows")
+
+    def fit(self, worst: float | None = None) -> None:
+        """worst: the largest excess of a bound under the fit."""
+        self._fits += 1
+        if self._shown:
+            excess = "" if worst is None else f"  worst g {worst:+.4f}"
+            progress.line(f"fit {self._fits:>4}  {time.perf_counter() - self._begun:7.1f} s{excess}")
+
+    def ended(self) -> None:
+        if self._shown:
+            progress.ended()
+
+
 class Rules:
     """The best rule of those tried: of what meets the bounds the one with the fewest errors,
     else that of the smallest excess."""
 
     sweep: Sweep
     decided: np.ndarray
+    told: Told
     _best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
 
     def _take(self, model: Any, multipliers: np.ndarray, scores: np.ndarray, own: float) -> None:
@@ -45,8 +72,8 @@ class Rules:
 class Tried(Rules):
     """The models fitted so far, and the best of them with its best threshold."""
 
-    def __init__(self, estimator: Any, X: Any, sweep: Sweep):
-        self.estimator, self.X, self.sweep = estimator, X, sweep
+    def __init__(self, estimator: Any, X: Any, sweep: Sweep, told: Told):
+        self.estimator, self.X, self.sweep, self.told = estimator, X, sweep, told
         self.models: list[Any] = []
         self.pairs = Pairs(sweep)
 
@@ -67,7 +94,9 @@ class Tried(Rules):
         self.pairs.add(scores)
         own = own_threshold(model)
         self._take(model, multipliers, scores, own)
-        return self.sweep.excess((scores > own).astype(float))
+        excess = self.sweep.excess((scores > own).astype(float))
+        self.told.fit(float(excess.max(initial=-1.0)))
+        return excess
 
     def _scores(self, model: Any) -> np.ndarray:
         return scores_of(model, "auto", self.X, CODES)
@@ -83,7 +112,8 @@ class Tried(Rules):
         found = best_sum(self.sweep, scores, lottery)
         if found is not None:
             used = np.flatnonzero(found.weights)
-            model = SumOfFits(tuple(self.models[k] for k in used), tuple(found.weights[used].tolist()))
+            models, weights = tuple(self.models[k] for k in used), tuple(found.weights[used].tolist())
+            model = SumOfFits(models, weights, threshold=found.threshold)
             self._take(model, lottery.multipliers, model.decision_function(self.X), found.threshold)
         return lottery
 
@@ -91,4 +121,7 @@ class Tried(Rules):
         """The model, its threshold, largest excess, and the multipliers it was fitted at."""
         if self._best is None:
             raise OptionError("no model could be fitted: at all multipliers all rows had the same label.")
-        return self._best[1]
+        model, threshold, excess, multipliers = self._best[1]
+        if isinstance(model, SumOfFits):
+            model = replace(model, threshold=threshold)
+        return model, threshold, excess, multipliers

@@ -104,7 +104,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         differences = all(bound.compares == "differences" for bound in stated)
         if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=penalised(choice.method, made.problem))
-        trained = trained_by(self, made, choice, limit, seed, x0, progress=self.progress)
+        trained = trained_by(self, made, choice, limit, seed, x0)
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)

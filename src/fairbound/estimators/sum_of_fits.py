@@ -16,7 +16,7 @@ Departs: fits of one classifier to other costs; under bounds; on the rows that t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,22 @@ class SeveralModels:
 
 
 @dataclass(frozen=True)
-class SumOfFits(SeveralModels):
+class DecidesTogether(SeveralModels):
+    """Models with one score of all, and the threshold on it that `Reduction` has chosen."""
+
+    threshold: float = field(kw_only=True)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """(n,) scores, from which the threshold is not taken away."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) 1 where the score is above the threshold, else 0: as `Reduction` decides, in the codes of its fits."""
+        return (self.decision_function(X) > self.threshold).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class SumOfFits(DecidesTogether):
     """models: fitted to the labels 0 and 1, with scores as `scores_of` has them. weights: of each, of any sign; their
     sizes sum to 1."""
 

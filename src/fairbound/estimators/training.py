@@ -106,12 +106,13 @@ def trained_by(
     limit: Budget | None,
     seed: int,
     x0: Any,
-    progress: bool,
     **more: Any,
 ) -> Trained:
     """The run of the chosen method on the problems of a fit, by the parameters of the estimator.
     limit: its budget, None where none is stated. more: further `TrainingOptions`."""
-    options = TrainingOptions(limit, estimator.batch_size, estimator.sampling, seed, progress=progress, x0=x0, **more)
+    options = TrainingOptions(
+        limit, estimator.batch_size, estimator.sampling, seed, progress=estimator._shows_progress, x0=x0, **more
+    )
     trained = train(made if estimator.validation == "auto" else made._replace(all_rows=None), choice, options)
     return trained._replace(budget=options.stated or trained.budget)
 

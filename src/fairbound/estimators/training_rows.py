@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from torch import nn
 
 from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import has_embedding, runs_on
 from fairbound.fairness.objectives import objective_of
@@ -165,6 +167,21 @@ def of_shapes(encoder: TableEncoder) -> str:
     return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
 
 
+def check_readable(estimator: Any, train: Any, X: Any, groups: Groups) -> None:
+    """Encodes a table X as a model of the rows `train` of it would, but for bends and jumps, and keeps nothing.
+
+    train: a part of the table, whose groups are `groups`. Nothing is done where a table is encoded already or an nn.Module
+    takes it as it is. Raises: DataError for a cell that such a model cannot read."""
+    if isinstance(X, Encoded) or isinstance(estimator.model, nn.Module):
+        return
+    straight = replace(estimator.options or TableOptions(), knots=0, jumps=0)
+    reader = clone(estimator).set_params(options=straight)
+    with silenced(DataWarning):  # the model that is trained says it
+        fit_features(reader, train, groups)
+    for part in X if isinstance(X, Chunks) else [X]:
+        reader.encoder_.encode(without(part, reader.dropped_columns_), np.float32)
+
+
 def features_of(
     X: Any,
     encoder: TableEncoder | None,
@@ -200,7 +217,7 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
     """(n,) scores of a fitted estimator's model, (n, k) with several outputs. extended: what adds to the encoded
     features.
 
-    Warns: DataWarning of columns of which most values were not known in training."""
+    Warns: DataWarning as `TableEncoder.warn`."""
     if extended is None:
         scores = table_scores(estimator.model_, estimator.x_, estimator.encoder_, X, estimator.dropped_columns_)
         if scores is not None:
@@ -209,7 +226,7 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
     module = getattr(estimator.model_, "module", None)
     features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, extended, module)
     if report is not None and not isinstance(X, Encoded):
-        report.warn()
+        estimator.encoder_.warn(report)
     return predicted_scores(estimator.model_, estimator.x_, features).numpy()
 
 

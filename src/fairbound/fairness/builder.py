@@ -51,12 +51,15 @@ def compile_plan(
 
 
 def class_number(label: Any, targets: np.ndarray, classes: Sequence[Any] | None = None) -> int:
-    """The class number of `label`, a label or its text; `targets` and `classes` as in `compile_plan`.
+    """The class number of `label`, a label, what equals it (0 is False) or its text; `targets` and `classes` as in
+    `compile_plan`.
 
     Raises: OptionError with the classes there are, where it is none of them.
     """
-    wanted = str(label_text(label))
-    labels = [str(label_text(v)) for v in (np.arange(int(np.max(targets)) + 1) if classes is None else classes)]
+    classes = list(range(int(np.max(targets)) + 1)) if classes is None else list(classes)
+    if label in classes:
+        return classes.index(label)
+    wanted, labels = str(label_text(label)), [str(label_text(v)) for v in classes]
     if wanted in labels:
         return labels.index(wanted)
     meant = did_you_mean(wanted, labels, before="; ", otherwise=".")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Literal
 
@@ -73,6 +73,10 @@ class Compared:
         """These groups without those where kept (k,) is False."""
         return replace(self, codes=self.codes[kept], left=(*self.left, *self.codes[~kept].tolist()))
 
+    def repeated(self, times: int) -> Repeated:
+        """These groups in each of so many sets of rows."""
+        return Repeated(**{field.name: getattr(self, field.name) for field in fields(Compared)} | {"times": times})
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -103,7 +107,7 @@ class Compared:
         """(n,) the group of each row, -1 where it is in none of these."""
         code = cross([groups.codes[:, a] for a in self.attributes], self.sizes)
         place = np.full(int(np.prod(self.sizes)), -1, dtype=np.int64)
-        place[self.codes] = np.arange(len(self))
+        place[self.codes] = np.arange(len(self.codes))
         return np.where(code >= 0, place[np.maximum(code, 0)], -1)
 
     @cached_property
@@ -121,6 +125,22 @@ class Compared:
             inside = self.stratum[a] == self.stratum[b]
             a, b = a[inside], b[inside]
         return a, b
+
+
+@dataclass(frozen=True)
+class Repeated(Compared):
+    """The groups of each of several sets of rows, one after another, each of which has the same groups: times * k."""
+
+    times: int = 1
+
+    def __len__(self) -> int:
+        return self.times * len(self.codes)
+
+    def of_rows(self, groups: Groups) -> np.ndarray:
+        """(times * n,) the group of each row, -1 where it is in none of these."""
+        group, k = super().of_rows(groups), len(self.codes)
+        first = np.repeat(np.arange(self.times) * k, len(group) // self.times)
+        return np.where(group >= 0, group + first, -1)
 
 
 @dataclass(frozen=True)

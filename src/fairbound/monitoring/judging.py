@@ -42,6 +42,8 @@ CLOSE = 1e-5
 
 START = 100
 MOST_ROWS = 10**9
+SECTIONS = 6
+"""Numbers of rows that are asked in a round, whether they would decide."""
 LATE = 0.1
 """The share of the error probability that is kept for groups that appear late."""
 
@@ -230,6 +232,8 @@ def rows_needed(
     """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9.
 
     bound: of each contrast, a number or (m,), where differences of two cells have the same.
+    Limits at the same rates narrow as rows come, so that what so many rows decide more decide too; the first number of
+    them is found by asking SECTIONS numbers a round.
     """
     grid = np.unique(np.round(rows * 1.1 ** np.arange(1, 200)))
     grid = grid[grid <= MOST_ROWS]
@@ -237,18 +241,29 @@ def rows_needed(
         return None
     p, share = counts.successes / counts.trials, counts.trials / rows
     passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
-    n = [grid[:, None] * share] + [np.minimum(grid, checkpoint_rows(j))[:, None] * share for j in passed]
-    in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
     limits, pairs = _limits_and_pairs(contrasts, transform, everyone)
-    if pairs is None:
-        within = limits(in_time, contrasts, alpha)[1] <= bound
-        beyond = limits(in_time, contrasts, error)[0] > bound
-    else:
-        most = float(np.max(bound))
-        within = exceeds(in_time, pairs[:, ::-1], alpha, -most)
-        beyond = exceeds(in_time, pairs, error, most, shared=True)
-    decided = within.all(-1) | beyond.any(-1)
-    return int(grid[np.argmax(decided)]) if decided.any() else None
+
+    def decide(then: np.ndarray) -> np.ndarray:
+        """(G,) whether so many rows (G,) would decide."""
+        n = [then[:, None] * share] + [np.minimum(then, checkpoint_rows(j))[:, None] * share for j in passed]
+        in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
+        if pairs is None:
+            within = limits(in_time, contrasts, alpha)[1] <= bound
+            beyond = limits(in_time, contrasts, error)[0] > bound
+        else:
+            most = float(np.max(bound))
+            within = exceeds(in_time, pairs[:, ::-1], alpha, -most)
+            beyond = exceeds(in_time, pairs, error, most, shared=True)
+        return np.asarray(within.all(-1) | beyond.any(-1))
+
+    first, known = 0, len(grid)  # the least number is from `first` on, and `known` decides, if it is one of the grid
+    while first < known:
+        at = np.unique(np.linspace(first, known - 1, SECTIONS).astype(np.int64))
+        found = decide(grid[at])
+        place = int(np.argmax(found)) if found.any() else len(at)
+        first = int(at[place - 1]) + 1 if place else int(at[0])
+        known = int(at[place]) if place < len(at) else known
+    return int(grid[known]) if known < len(grid) else None
 
 
 def _ratios(counts: CountsInTime, pairs: np.ndarray, error: np.ndarray, alpha: float) -> GapBounds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.base.names import shortlist
+from fairbound.base.names import lacking, shortlist
 from fairbound.postprocessing.weights import with_weights
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 from fairbound.rows.scores import check_finite_scores
@@ -43,20 +43,35 @@ def fitted_to(estimator: Any, X: Any, y: Any, weight: Any) -> Any:
         return made.fit(X, y, **weights)
 
 
+def _by_name(estimator: Any, X: Any) -> Any:
+    """The columns of a frame that a fitted estimator was fitted to, in its order; else X: where one of the two has no
+    names, and where columns are lacking."""
+    seen = _seen(estimator)
+    if not seen or list(getattr(X, "columns", ())) == seen or (frame := frame_of(X)) is None:
+        return X
+    return frame.select(seen).to_native() if set(seen) <= set(frame.columns) else X
+
+
+def _seen(estimator: Any) -> list[str]:
+    """The names of the columns that a fitted estimator was fitted to; [] where it has none."""
+    return [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+
+
 @contextmanager
-def _saying_why(estimator: Any, X: Any) -> Iterator[None]:
+def _saying_why(estimator: Any, X: Any, seen: Sequence[str] = ()) -> Iterator[None]:
     """Raises: DataError where the estimator fails on an X that is no table,
-    or on columns of text or without a value, and names them; and where it takes no other labels y than 0 and 1."""
+    or on columns of text or without a value, and names them; where X lacks columns that it has `seen` in its fit; and
+    where it takes no other labels y than 0 and 1."""
     try:
         yield
     except (TypeError, ValueError, AttributeError) as error:
-        why = None if isinstance(error, DataError) else _reason(estimator, X, str(error))
+        why = None if isinstance(error, DataError) else _reason(estimator, X, str(error), seen)
         if why is None:
             raise
         raise DataError(f"{why} Its own words: {error}") from error
 
 
-def _reason(estimator: Any, X: Any, words: str) -> str | None:
+def _reason(estimator: Any, X: Any, words: str, seen: Sequence[str]) -> str | None:
     """What in X or the labels the estimator did not take, as far as X and the words of its error show it, and what to do."""
     name = type(estimator).__name__
     if "Expected: [0 1]" in words:
@@ -65,6 +80,9 @@ def _reason(estimator: Any, X: Any, words: str) -> str | None:
         return f"{name} takes a table, and X is a {type(X).__name__}. Make it a frame: pandas.DataFrame(X)."
     if series_of(X) is not None:
         return f"{name} takes a table, and X is a {library_type(X)}. Make it a frame: X.to_frame() of a column, table.iloc[[i]] of a row."
+    names = [str(name) for name in frame.columns] if seen and (frame := frame_of(X)) is not None else list(seen)
+    if absent := [name for name in seen if name not in names]:
+        return lacking(absent, names)
     if any(said in words for said in ("NaN", "missing", "infinity")) and (found := _columns(X, _has_gap)):
         return (
             f"{name} takes finite numbers, and these columns of X have rows without one: {found}. Fill or drop these rows, or encode the "
@@ -113,10 +131,12 @@ def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, clas
     """(n,) float64 scores of X, larger where classes[1] is more likely.
 
     estimator: None where X is the scores themselves. how: a method's name, "auto" for the first of `METHODS` that the
-    model has, or a function of (estimator, X).
+    model has, or a function of (estimator, X). A frame's columns are matched by their names where the model has seen
+    names; further ones are left out.
     Raises: OptionError where the model lacks the method; DataError for scores that are no finite numbers, one for each
     row.
     """
+    X = _by_name(estimator, X)
     if callable(how):
         return _checked("the scores", how(estimator, X))
     if estimator is None:
@@ -127,7 +147,7 @@ def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, clas
         raise OptionError(
             f"{type(estimator).__name__} has none of the methods {', '.join(names)}; pass scores=, a function of (estimator, X)."
         )
-    with _saying_why(estimator, X):
+    with _saying_why(estimator, X, _seen(estimator)):
         values = plain_array(getattr(estimator, name)(X))
     return _oriented(estimator, name, values, classes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base import progress
 from fairbound.base.errors import NonFiniteError, OptionError
 from fairbound.base.files import check_writable
 from fairbound.base.interrupts import Interrupts
@@ -149,7 +149,7 @@ class Run:
         """Steps until the budget is spent, the method halts or the user stops the run: why it ended,
         and the seconds."""
         if self.settings.progress:
-            print(self._heading, file=sys.stderr, flush=True)
+            progress.heading(self._heading)
         saved_at, outer = self.clock.seconds, self.state.outer
         outer = None if outer is None else outer.clone()  # at the last record
         with Interrupts() as interrupts:
@@ -171,8 +171,8 @@ class Run:
                 self._save()
                 if self.lands and not interrupts.seen:
                     self._finish(lambda: interrupts.seen)
-        if self.settings.progress and sys.stderr.isatty():
-            print(file=sys.stderr)
+        if self.settings.progress:
+            progress.ended()
         return "interrupted" if interrupts.seen else "halted" if halted else "budget", seconds
 
     def _finish(self, stopped: Callable[[], bool]) -> None:
@@ -344,14 +344,9 @@ def _numbers(measured: Measured) -> dict[str, Any]:
 
 
 def _show(row: dict[str, Any]) -> None:
-    """One line that is written over at a terminal; elsewhere a line for each record, which come ever less often."""
+    """The line of a record, which come ever less often."""
     g = row["train"]["g"]
-    start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
     worst = float(g.max()) if g.numel() else 0.0
-    print(
-        f"{start}step {row['step']:>8}  {row['seconds']:7.1f} s  loss {float(row['train']['f'].mean()):.4f}  "
-        f"worst g {worst:+.4f}",
-        end=end,
-        file=sys.stderr,
-        flush=True,
+    progress.line(
+        f"step {row['step']:>8}  {row['seconds']:7.1f} s  loss {float(row['train']['f'].mean()):.4f}  worst g {worst:+.4f}"
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fairbound.base.errors import DataWarning
 from fairbound.base.names import shortlist
 
 STRANGE = 0.5
@@ -21,6 +19,9 @@ MOSTLY = 0.95
 
 MANY = 0.2
 """From this share of the training rows on, the report says that their values are too rare to have a feature each."""
+
+SOME, SHOWN = 3, 40
+"""Of values that training never had so many are named, each by so many characters."""
 
 IN_WORDS, BY_NAME = 5, 20
 """For so many dropped columns the reason is given, and so many more are named."""
@@ -49,6 +50,7 @@ class EncodeReport:
     rows: int
     features: int
     unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
+    new: dict[str, tuple[str, ...]] = field(default_factory=dict)  # column, without (other) -> values not in training
     rare: dict[str, float] = field(default_factory=dict)  # column -> share of the training rows whose value is too rare
     missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
     gaps: dict[str, float] = field(default_factory=dict)  # of these, column -> share of the training rows with none
@@ -64,8 +66,9 @@ class EncodeReport:
     positional: bool = False  # columns were matched by place because one of the two tables has no names
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON data."""
-        return {**asdict(self), "ignored": list(self.ignored), "identifiers": list(self.identifiers)}
+        """The report as plain JSON data, without the values of `new`: what few people share has no place in a file."""
+        plain = {**asdict(self), "ignored": list(self.ignored), "identifiers": list(self.identifiers)}
+        return {name: value for name, value in plain.items() if name != "new"}
 
     def column_lines(self) -> list[str]:
         """What is said of columns that were dropped, and of features that look like identifiers."""
@@ -80,13 +83,15 @@ class EncodeReport:
             if share >= MANY
         ]
 
-    def strange_lines(self) -> list[str]:
+    def strange_lines(self, besides: Container[str] = ()) -> list[str]:
         """A sentence for each column of which most values were not known in training, as of another table or another
-        spelling; values too rare in training count as far as there are more of them than there."""
+        spelling; values too rare in training count as far as there are more of them than there. besides: columns whose
+        unknown values are spoken of elsewhere."""
         out = []
         for name, count in self.unseen.items():
             usual = self.rare.get(name, 0.0)
-            if count < FEWEST or count - usual * self.rows < STRANGE * (1 - usual) * self.rows:
+            few = count < FEWEST or count - usual * self.rows < STRANGE * (1 - usual) * self.rows
+            if few or name in besides:
                 continue
             rare = f" or that was too rare there (of its own rows {100 * usual:.0f} %)" if usual else ""
             out.append(
@@ -139,10 +144,15 @@ class EncodeReport:
             if name not in strange and self.gaps.get(name) == 0
         ]
 
-    def warn(self) -> None:
-        """Warns: DataWarning with each of `strange_lines`."""
-        for line in self.strange_lines():
-            warnings.warn(line, DataWarning, stacklevel=6)
+    def new_lines(self, columns: Container[str]) -> list[str]:
+        """A sentence for each of these columns that has values that training never had."""
+        return [
+            f"{name}: {self.unseen[name]:,} of {self.rows:,} rows have a value that training did not know, "
+            f"{shortlist([value[:SHOWN] for value in values], SOME, quoted=True)}, so the column says nothing of them. Is it "
+            "written as in the training table? (This is said once of a column.)"
+            for name, values in self.new.items()
+            if name in columns
+        ]
 
     def lines(self) -> list[str]:
         """One sentence for each thing a reader should know; empty where there is nothing to say."""
@@ -160,12 +170,13 @@ class EncodeReport:
 def merged_reports(reports: Sequence[EncodeReport]) -> EncodeReport:
     """The report on all parts of a table."""
     counts = {what: Counter[str]() for what in ("unseen", "missing", "infinite", "beyond", "far", "tiny")}
-    gaps, ranges = dict[str, float](), dict[str, str]()
+    gaps, ranges, new = dict[str, float](), dict[str, str](), dict[str, tuple[str, ...]]()
     for report in reports:
         for what, count in counts.items():
             count.update(getattr(report, what))
         gaps |= report.gaps
+        new |= {name: tuple(dict.fromkeys((*new.get(name, ()), *values))) for name, values in report.new.items()}
         ranges |= {name: words for name, words in report.ranges.items() if words or name not in ranges}
     rows, empty = (sum(getattr(report, what) for report in reports) for what in ("rows", "empty"))
     summed: dict[str, Any] = {what: dict(count) for what, count in counts.items()}
-    return replace(reports[0], rows=rows, empty=empty, gaps=gaps, ranges=ranges, **summed)
+    return replace(reports[0], rows=rows, empty=empty, gaps=gaps, ranges=ranges, new=new, **summed)

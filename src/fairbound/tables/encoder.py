@@ -41,10 +41,10 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
-from fairbound.base.names import shortlist, unspelled
+from fairbound.base.names import lacking, shortlist
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.encode_report import EncodeReport, dropped_words
-from fairbound.tables.features import CategoryFeature, Feature, converted, names_out
+from fairbound.tables.features import CategoryFeature, Feature, Unseen, converted, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_column
@@ -81,6 +81,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def __init__(self, options: TableOptions | None = None) -> None:
         self.options = options or TableOptions()
         self.last_report: EncodeReport | None = None
+        self._told = set[str]()  # columns of which it was said that they have values that training never had
         self.dropped: dict[str, str] = {}
         self.learnt: tuple[Feature, ...] | None = None  # of a dense table, in order
         self.scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
@@ -143,8 +144,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def transform(self, table: Any) -> Any:
         """The features of a table: (n, d) float64, dense, or csr_array where it was fitted on a sparse table. After
-        `set_output` a frame, as of scikit-learn's transformers, which refuse it of a sparse table."""
-        return self.encode(table)[0]
+        `set_output` a frame, as of scikit-learn's transformers, which refuse it of a sparse table.
+        Warns: DataWarning once of each column with a value that training never had."""
+        features, report = self.encode(table)
+        self.warn(report, strange=False)
+        return features
+
+    def warn(self, report: EncodeReport, strange: bool = True) -> None:
+        """Warns: DataWarning once of each column with a value that training never had, in a table of this report;
+        with `strange` also of columns unlike those of training."""
+        new = report.new.keys() - self._told
+        self._told |= new
+        for line in report.new_lines(new) + (report.strange_lines(besides=new) if strange else []):
+            warnings.warn(line, DataWarning, stacklevel=users_line())
 
     def fit_transform(self, table: Any, y: Any = None) -> Any:
         """``fit(table).transform(table)``, reading the table once. Warns: as `fit`."""
@@ -227,7 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
             raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
         self.learnt, self.scale, self.dropped = tuple(learnt), None, dropped
-        self._inputs, self.named = inputs, named
+        self._inputs, self.named, self._told = inputs, named, set()
 
     def _filled(
         self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
@@ -257,7 +269,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
         source = block or [column.values for _, _, column in numbers]
         counted = self._layout.numbers.add(out, source, weight)
-        self._reported(read, positional, counted, source, categories, unseen).warn()
+        self.warn(self._reported(read, positional, counted, source, categories, unseen))
         return out
 
     @property
@@ -303,7 +315,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         counted: list[Tally],
         source: Block | Sequence[np.ndarray],
         categories: list[_Category],
-        unseen: Mapping[str, int],
+        unseen: Mapping[str, Unseen],
     ) -> EncodeReport:
         """The report on a table, which becomes ``last_report``. source: the columns of numbers. Raises: DataError for
         infinities that are errors."""
@@ -318,7 +330,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.last_report = EncodeReport(
             rows=read.rows,
             features=self._layout.width,
-            unseen={name: count for name, count in unseen.items() if count},
+            unseen={name: found.rows for name, found in unseen.items() if found.rows},
+            new={name: found.new for name, found in unseen.items() if found.new},
             rare={spec.name: spec.rare for spec, _, _ in categories if spec.rare},
             missing={name: gone[name] for name in self.columns if gone[name]},
             gaps={spec.name: spec.gaps for spec in self.learnt or () if gone[spec.name]},
@@ -358,12 +371,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             given = {column.name: column for column in read.columns}
             absent = [name for name in self.columns if name not in given]
             if absent:
-                alike = {unspelled(name): name for name in read.names}
-                near = [f"{name!r} is {alike[key]!r} here" for name in absent if (key := unspelled(name)) in alike]
-                raise DataError(
-                    f"the table lacks the column{'s' * (len(absent) > 1)} {shortlist(absent, 8, quoted=True)} seen in training; it has "
-                    f"{shortlist(read.names, 8, quoted=True)}. Add or rename{': ' * bool(near)}{shortlist(near, 8)}."
-                )
+                raise DataError(lacking(absent, read.names))
             return False, given
         if len(read.columns) != len(self._inputs):
             raise DataError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from fairbound.tables.numbers import NumberFeature, slices
 OTHER = "(other)"
 TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
+
+
+class Unseen(NamedTuple):
+    """The rows whose value has no feature of its own, and of a column without (other) these values: none of them was in
+    training."""
+
+    rows: int
+    new: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,12 +45,12 @@ class CategoryFeature:
         tail = [OTHER] * self.other + [MISSING] * self.missing
         return [f"{self.name}={value}" for value in (*self.values, *tail)]
 
-    def places(self, column: Column) -> tuple[np.ndarray, int]:
+    def places(self, column: Column) -> tuple[np.ndarray, Unseen]:
         """(k + 1,) number of the feature of this column that is 1 for each of the column's categories, -1 for none, and
         last that of a missing value; and the rows without a feature.
 
-        Those are values unseen in training and those too rare in it. The rare ones are not told apart, because their
-        texts are not stored: a value that few people share has no place in a model file.
+        Those are values unseen in training and those too rare in it, which share (other). The rare ones are not told
+        apart, because their texts are not stored: a value that few people share has no place in a model file.
         """
         place = {value: i for i, value in enumerate(self.values)}
         other = len(self.values) if self.other else -1
@@ -50,9 +58,12 @@ class CategoryFeature:
         where = np.array([*(place.get(text, other) for text in column.categories), gap])
         known = {*place, OTHER} if self.other else set(place)
         new = np.array([*(text not in known for text in column.categories), False])
-        return where, int(new[column.values].sum()) if new.any() else 0
+        if not new.any():
+            return where, Unseen(0)
+        codes = column.values[new[column.values]]
+        return where, Unseen(len(codes), () if self.other else tuple(column.categories[i] for i in np.unique(codes)))
 
-    def fill(self, out: np.ndarray, at: int, column: Column) -> int:
+    def fill(self, out: np.ndarray, at: int, column: Column) -> Unseen:
         """Write the features of `column` into ``out[:, at:]``, zeros before; returns the rows without a column."""
         where, unseen = self.places(column)
         for part in slices(len(out), ROWS_AT_ONCE):
@@ -61,7 +72,7 @@ class CategoryFeature:
             out[part][rows, at + places[rows]] = 1.0
         return unseen
 
-    def add_weighted(self, out: np.ndarray, at: int, column: Column, weight: np.ndarray) -> int:
+    def add_weighted(self, out: np.ndarray, at: int, column: Column, weight: np.ndarray) -> Unseen:
         """Add the features times their weights, which start at ``weight[at]``, to out (n, k);
         returns as `fill` does."""
         where, unseen = self.places(column)

@@ -7,10 +7,16 @@ import pytest
 from scipy import optimize, stats
 
 import fairbound as fb
+from fairbound.audits import drawn_again
 from fairbound.audits.compare import _near_the_largest, _score, paired_interval
+from fairbound.audits.drawn_again import DrawnAgain, contrasts
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import effective_size
+from fairbound.fairness import judging
+from fairbound.fairness.notions import constraint
+from fairbound.fairness.scored import Scored
 from fairbound.report.compare import compare_page
+from fairbound.rows.groups import Groups
 
 Z = stats.norm.ppf(0.975)
 
@@ -213,6 +219,47 @@ def test_weights_count_as_repeated_rows_do_but_for_the_rows_they_are_worth():
     assert alike["weighted"] and not once["weighted"]
     for i in rates:
         assert alike["differences"][i]["upper"] == pytest.approx(once["differences"][i]["upper"], abs=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    ["demographic_parity[crossed] <= 0.1", "equalized_odds[sum] <= 0.1", "demographic_parity[overall] <= 0.1",
+     "equal_opportunity[best,empty=drop] <= 0.1", "demographic_parity_ratio >= 0.8", "f1_parity[by=sex] <= 0.1",
+     "predictive_parity[fewest=9] <= 0.1", "treatment_equality[by=sex] <= 1", "class_recall_parity <= 0.1"],
+)  # fmt: skip
+def test_draws_measured_together_are_those_measured_one_by_one(text, weighted, monkeypatch):
+    """In draws of few rows groups go missing, and with them what is compared."""
+    monkeypatch.setattr(judging, "DRAWN_AT_ONCE", 500)
+    first, second, y, groups = made(300)
+    rng = np.random.default_rng(1)
+    groups["age"] = np.where(rng.random(300) < 0.04, "old", np.where(rng.random(300) < 0.3, "mid", "young"))
+    groups["age"][:7] = None
+    weight = rng.choice([0.0, 0.5, 2.0], 300) if weighted else None
+    both = [Scored(y, (s > 0) * 1, groups=Groups.of(groups), weight=weight, scores=s) for s in (first, second)]
+    bound = constraint(text).of_classes(("0", "1")).settled_on(both[0].occurring)
+    drawn = DrawnAgain(both, 60, 0)
+    masses, rows, standing = drawn._rows_of_cells, drawn._cells, "each"
+    if weighted:
+        numbers = np.random.default_rng(0)
+        times = [np.bincount(numbers.integers(0, 300, 300), minlength=300) for _ in range(60)]
+        masses, rows, standing = np.array(times) * weight, both, "weight"
+    expected = [contrasts(bound, rows, mass, standing) for mass in masses]
+    found = drawn.contrasts(bound)
+    shapes = [one.shape for one in expected]
+    assert [one.shape for one in found] == shapes and max(shapes)[1] > 0
+    for mine, loop in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, loop, rtol=0, atol=1e-12)
+    assert drawn.measured(bound).shape == contrasts(bound, both, both[0].mass[1], "weight").shape
+
+
+def test_most_draws_are_measured_together(monkeypatch):
+    first, second, y, groups = made()
+    alone = []
+    monkeypatch.setattr(drawn_again, "contrasts", lambda *given: alone.append(0) or contrasts(*given))
+    for weight in (None, np.ones(1500)):
+        fb.compare(first, second, y, groups, "equalized_odds <= 0.05", threshold=0.0, draws=100, sample_weight=weight)
+    assert len(alone) == 2  # of the rows as they are
 
 
 def test_labels_in_words_are_decisions():

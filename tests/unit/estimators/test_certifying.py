@@ -316,6 +316,24 @@ def test_what_to_do_next_is_said_where_no_rows_could_confirm_it():
         )
 
 
+@pytest.mark.parametrize("kind", [fb.FairClassifier, fb.FairRegressor])
+def test_a_cell_that_no_model_could_read_is_refused_before_training(monkeypatch, kind):
+    X, y, sex = people(600)
+    stated, labels = (
+        (BOUND, y) if kind is fb.FairClassifier else ("residual_gap[largest=10] <= 0.9", X.skill.to_numpy())
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = kind(stated, certify=True, budget="2 steps").fit(X, labels, sensitive_features=sex)
+    row = int(made.certify_rows_[7])
+    monkeypatch.setattr(kind, "_fit", lambda *given: pytest.fail("a model was trained"))
+    for bad, says in ((np.inf, "infinite value"), ("oops", "holds numbers, but 1 of 600 rows have text")):
+        wrong = X.astype({"pay": object}) if bad == "oops" else X.copy()
+        wrong.loc[row, "pay"] = bad
+        with pytest.raises(DataError, match=rf"column 'pay' .*{says}.* row {row} "):
+            kind(stated, certify=True).fit(wrong, labels, sensitive_features=sex)
+
+
 def test_the_command_writes_the_certificate_first(tmp_path, capsys):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     X, y, sex = people(3000)

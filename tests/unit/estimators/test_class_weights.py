@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 
 import fairbound as fb
+from fairbound.base.errors import OptionError
 from fairbound.estimators.class_weights import class_costs, one_objective
 
 PARITY = "demographic_parity <= 0.05"
@@ -32,6 +36,25 @@ def test_errors_cost_what_their_class_weighs_with_mean_1():
     assert class_costs("auto", y, None) == (1.0, 1.0)
     weighted = one_objective("auto", None, {1: 3}, (0, 1), y, np.array([1.0, 1.0, 1.0, 3.0]))
     assert class_costs(weighted, y, np.array([1.0, 1.0, 1.0, 3.0])) == pytest.approx((0.5, 1.5))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "list", "bool", "boolean", "object"])
+def test_numbers_are_weights_of_boolean_labels_and_the_other_way_round(rows, kind):
+    """As dict keys 0 is False, in scikit-learn too."""
+    X, y, group = rows
+    X, y, group = X[:300], y[:300], group[:300]
+    yes = y == 1
+    given = {"numpy": yes, "list": yes.tolist()}.get(kind)
+    given = pd.Series(yes, dtype=kind) if given is None else given
+    options = {"budget": "20 steps", "validation": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected = fb.FairClassifier(PARITY, class_weight={0: 1, 1: 5}, **options).fit(X, y, group)
+        for weights, labels in (({0: 1, 1: 5}, given), ({0.0: 1, 1.0: 5}, given), ({False: 1, True: 5}, y)):
+            made = fb.FairClassifier(PARITY, class_weight=weights, **options).fit(X, labels, group)
+            assert made.x_.equal(expected.x_)
+    with pytest.raises(OptionError, match="no class '2'"):
+        fb.FairClassifier(PARITY, class_weight={2: 1}).fit(X, given, group)
 
 
 def test_thresholds_of_groups_count_errors_by_class_weights(rows):

@@ -418,7 +418,9 @@ def test_an_unseen_category_is_predicted_and_reported():
     X, y, sex = table()
     fair = fb.FairClassifier("demographic_parity <= 0.2", budget=QUICK).fit(X, y, sex)
     new = X.assign(city=np.where(np.arange(len(y)) < 5, "Z", X["city"]))
-    assert np.isfinite(fair.decision_function(new)).all()
+    with pytest.warns(DataWarning, match=r"city: 5 of \d+ rows have a value that training did not know, 'Z'") as said:
+        assert np.isfinite(fair.decision_function(new)).all()
+    assert len(said) == 1 and np.isfinite(fair.decision_function(new)).all()
     assert fair.encode(new)[1].unseen == {"city": 5}
 
 

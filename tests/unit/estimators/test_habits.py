@@ -234,6 +234,23 @@ def test_each_run_of_a_fit_has_a_heading_that_says_which_it_is(capsys):
     assert headings[0] == f"full_batch_alm: all rows at once, under the bounds, minimising the loss, {len(X):,} rows"
 
 
+@pytest.mark.parametrize("shown", ["progress", "verbose"])
+def test_every_estimator_that_trains_tells_its_progress(shown, capsys, tmp_path):
+    X, y = rows(60)
+    pay, sex, qid = X[["pay", "skill"]], X.sex, np.repeat(np.arange(12), 5)
+    for kind, given in (
+        (fb.FairClassifier, (pay, y, sex)),
+        (fb.FairRegressor, (pay, y, sex)),
+        (fb.FairRanker, (pay, y, qid, sex)),
+    ):
+        assert kind().verbose == 0 and kind().progress is False
+        made = kind(budget="3 steps", **{shown: 1}).fit(*given)
+        assert "step        0 " in capsys.readouterr().err, kind
+        if kind is fb.FairRanker:
+            made.save(tmp_path / "m")
+            assert getattr(kind.load(tmp_path / "m"), shown) == 1
+
+
 def test_wrong_options_are_said_before_the_table_is_read():
     class Unread:
         shape = (2, 1)  # how large it is may be asked

@@ -188,6 +188,7 @@ def test_reduction_mixes_fits_where_a_lottery_is_far_ahead_and_decides_the_same_
     again = pickle.loads(pickle.dumps(fair))
     assert (again.predict(X) == fair.predict(X)).all()
     assert (fair.predict(X[:1]) == fair.predict(X)[:1]).all()
+    assert (fair.estimator_.predict(X) == fair.predict(X)).all()
     assert facts["lottery_accuracy"] > facts["accuracy"] + 0.01
     for named in (
         f"{facts['accuracy']:.3f}",

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -202,6 +203,7 @@ def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
     ]
     np.testing.assert_allclose(fair.decision_function(new) + fair.threshold_, sum(worth) / 3)
     assert len(worth) == 3 and np.abs(worth[0] - worth[1]).max() > 0.01
+    assert (fair.classes_[model_of_gain.predict(new)] == fair.predict(new)).all()
 
 
 def test_a_label_of_one_group_alone_needs_no_fit_of_groups():
@@ -395,6 +397,32 @@ def test_an_x_that_the_model_does_not_take_is_named_with_what_to_do(door):
             made.predict(given, *more)
 
 
+@pytest.mark.parametrize("folds", [0, 2])
+@pytest.mark.parametrize("door", [fb.Reduction, fb.PostProcessor])
+def test_columns_of_a_frame_are_matched_by_name_at_prediction(door, folds):
+    X, y, groups = rows(5, n=400)
+    frame = pd.DataFrame(X, columns=["x", "pay", "z"])
+    made = door(LogisticRegression(), BOUNDS[0], folds=folds).fit(frame, y, groups["sex"])
+    more = () if door is fb.Reduction else (groups["sex"],)
+    expected = made.decision_function(frame, *more)
+    assert 0 < (expected > 0).mean() < 1
+    turned = frame.assign(other=1.0)[["other", "z", "pay", "x"]]
+    for given in (frame[["z", "x", "pay"]], turned, pl.from_pandas(turned), turned.set_index("other", drop=False)):
+        assert (made.decision_function(given, *more) == expected).all()
+    with pytest.raises(DataError, match=r"lacks the column 'pay' seen in training.* 'Pay ' here"):
+        made.predict(frame.rename(columns={"pay": "Pay "}), *more)
+
+
+def test_a_fitted_model_and_a_function_of_it_get_columns_by_name():
+    X, y, groups = rows(5, n=400)
+    frame = pd.DataFrame(X, columns=["x", "pay", "z"])
+    model = LogisticRegression().fit(frame[:200], y[:200])
+    late, sex = frame[200:], groups["sex"][200:]
+    for scores in ("auto", lambda model, X: model.predict_proba(X)[:, 1]):
+        made = fb.PostProcessor(model, BOUNDS[0], scores=scores).fit(late[["z", "x", "pay"]], y[200:], sex)
+        assert (made.predict(late, sex) == made.predict(late[["pay", "z", "x"]], sex)).all()
+
+
 class TakesCodes(ClassifierMixin, BaseEstimator):
     """A classifier of labels 0 and 1 alone, as that of XGBoost."""
 
@@ -444,3 +472,17 @@ def test_a_search_over_what_takes_no_weights_names_it():
     search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]})
     with pytest.raises(OptionError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
         fb.Reduction(search, "demographic_parity <= 0.1").fit(X, y, groups["sex"])
+
+
+@pytest.mark.parametrize("folds", [0, 3])
+def test_verbose_tells_of_every_fit_on_standard_error(folds, capsys):
+    X, y, groups = rows(n=400)
+    quiet = fb.Reduction(LogisticRegression(), BOUNDS[0], rounds=3, folds=folds).fit(X, y, groups["sex"])
+    assert capsys.readouterr().err == ""
+    told = fb.Reduction(LogisticRegression(), BOUNDS[0], rounds=3, folds=folds, verbose=1).fit(X, y, groups["sex"])
+    heading, *lines = capsys.readouterr().err.splitlines()
+    assert heading == f"reduction: {f'{folds} folds' if folds else 'each fit to all rows'}, 400 rows"
+    assert len(lines) == told.fit_report_["fits"] > 3
+    assert all(line.startswith(f"fit {k:>4} ") for k, line in enumerate(lines, 1))
+    assert all(("worst g" in line) == (not folds) for line in lines)
+    assert (told.predict(X) == quiet.predict(X)).all()

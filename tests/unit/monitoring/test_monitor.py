@@ -8,6 +8,8 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import CheckpointError, DataError, OptionError
+from fairbound.confidence.sequences import CountsInTime
+from fairbound.monitoring import judging
 from fairbound.monitoring.judging import LATE, Shares
 from fairbound.report import schema
 
@@ -171,6 +173,30 @@ def test_rows_needed_are_those_at_which_a_new_monitor_decides():
     plain |= {"counts": each, "checkpoints": at, "rows": sum(each), "looks": [], "alarms": {}}
     grown = fb.Monitor.from_dict(plain)
     assert grown.verdicts()[PARITY] == "violated" and n.sum() == 2000
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.4), (0.5, 0.47), (0.5, 0.4501)])
+@pytest.mark.parametrize(
+    "text",
+    ["demographic_parity <= 0.05", "demographic_parity[overall] <= 0.03", "equalized_odds[sum] <= 0.1", "f1_parity <= 0.05",
+     "demographic_parity_ratio >= 0.88", "error of class 1 <= 0.53"],
+)  # fmt: skip
+def test_rows_needed_are_found_by_asking_few_numbers_of_rows(text, rates, monkeypatch):
+    """They are those of a search through all numbers, about 150 of them."""
+    asked, of = [], CountsInTime.of
+
+    def counts(successes, trials, before=()):
+        asked.append(len(trials) if before and np.ndim(trials) == 2 else 0)
+        return of(successes, trials, before)
+
+    monkeypatch.setattr(judging.CountsInTime, "of", counts)
+    found, monitor = [], fb.Monitor(text).update(*decisions(1000, rates))
+    for most in (24, 200):
+        found.append(monitor.look()["constraints"][0])
+        assert 0 < sum(asked) <= most
+        monkeypatch.setattr(judging, "SECTIONS", 1000)
+        asked.clear()
+    assert found[0] == found[1] and found[0]["verdict"] == "insufficient" and found[0]["rows_needed"] > 1000
 
 
 @pytest.mark.parametrize(

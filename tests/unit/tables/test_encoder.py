@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -122,6 +123,35 @@ def test_unseen_category_without_a_pool_is_zeros_and_counted():
     assert col(encoder, got, "sex=F").tolist() == [0, 0, 0, 1] and col(encoder, got, "sex=M").tolist() == [0, 1, 0, 0]
     assert report.lines() == ["sex: 2 of 4 rows have a value unseen or too rare in training."]
     assert json.loads(json.dumps(report.to_dict()))["unseen"] == {"sex": 2}
+
+
+def test_a_value_that_training_never_had_is_said_once_of_a_column():
+    encoder = TableEncoder(EVERY).fit(small())
+    late = small()
+    late["sex"] = ["X", "M", "Y" * 50, "F"]
+    said = rf"^sex: 2 of 4 rows have a value that training did not know, 'X', '{'Y' * 40}', so the column says nothing"
+    with pytest.warns(DataWarning, match=said) as caught:
+        encoder.transform(late)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            encoder.transform(late.assign(sex=["Z", "M", "F", None]))
+        encoder.encode(late)  # whose report is returned
+        TableEncoder.from_json(encoder.to_json()).transform(small())
+    report = encoder.encode(late)[1]
+    assert report.new == {"sex": ("X", "Y" * 50)} and "X" not in json.dumps(report.to_dict())
+    with pytest.warns(DataWarning, match=said):
+        encoder.fit(small()).transform(late)
+
+
+def test_a_value_among_the_rare_ones_of_training_may_be_one_of_them():
+    frame = pd.DataFrame({"c": ["a"] * 12 + ["b"] * 12 + ["r1"] * 3})
+    encoder = TableEncoder(TableOptions(min_count=10)).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform(pd.DataFrame({"c": ["b", "r1", "never"]}))
+    assert encoder.last_report.unseen == {"c": 2} and encoder.last_report.new == {}
 
 
 def test_max_categories_keeps_the_most_frequent():
@@ -541,6 +571,7 @@ def frames(draw):
     return pd.DataFrame(data)
 
 
+@pytest.mark.filterwarnings("ignore:.* a value that training did not know")
 @settings(max_examples=150, deadline=None)
 @given(frames(), frames())
 def test_json_round_trip_transforms_bit_for_bit_and_output_is_sound(frame, other):
