@@ -69,7 +69,7 @@ def trained(kind: str, train: Part, test: Part) -> list[dict[str, Any]]:
     rows = []
     for objective, bound in product(OBJECTIVES, BOUNDS):
         began = time.process_time()
-        plain = {"options": fb.TableOptions(knots=0), "weight_decay": 0}
+        plain: dict[str, Any] = {"options": fb.TableOptions(knots=0), "weight_decay": 0}
         model = fb.FairClassifier(f"auc_parity[{kind}] <= {bound}", objective=objective, **plain)
         model.fit(train[0], train[1], sensitive_features=train[2])
         row: dict[str, Any] = {
@@ -120,7 +120,8 @@ def main() -> None:
     if options.acs:
         print(json.dumps(national(), indent=1))
         return
-    rows, slowest = [], {}
+    rows: list[dict[str, Any]] = []
+    slowest: dict[str, float] = {}
     for name in options.data:
         data = fb.data.load(name)
         parts, group = data.splits or data.split(0), data.group(DATA[name])

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def main() -> None:
     for name, (s, w) in cases.items():
         sorts, metrics = [], []
         for number in range(options.rounds):
-            sorts.append(seconds(lambda s=s: np.sort(s)))  # type: ignore[misc]
-            metrics.append(seconds(lambda s=s, w=w: cell_wins(s, cells, 2 * options.groups, w)))  # type: ignore[misc]
+            sorts.append(seconds(partial(np.sort, s)))
+            metrics.append(seconds(partial(cell_wins, s, cells, 2 * options.groups, w)))
             print(f"{name} {number}: sort {sorts[-1]:.3f} s, metric {metrics[-1]:.3f} s", file=sys.stderr)
         found[name] = {
             "sort": round(min(sorts), 4),

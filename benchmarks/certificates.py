@@ -17,6 +17,7 @@ import json
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +29,7 @@ from fairbound.data.generator import GaussianParity
 from fairbound.estimators.judged_rows import LabelledRows
 
 TRUTH = 300_000
-PLAIN = {"options": fb.TableOptions(knots=0), "weight_decay": 0}
+PLAIN: dict[str, Any] = {"options": fb.TableOptions(knots=0), "weight_decay": 0}
 CASES = {
     "acs-parity": ("acs", "demographic_parity <= 0.05", ("sex",)),
     "acs-odds": ("acs", "equalized_odds <= 0.05", ("sex",)),

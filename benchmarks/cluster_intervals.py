@@ -66,7 +66,8 @@ def betting(sums: ClusterSums, runs: int, bound: float, most: float) -> tuple[fl
     """As `wrong` on the first runs, of guaranteed limits of the means of persons, weighted by their rows."""
     few = min(runs, BETS)
     mine = sums.cell < 2 * few
-    sums = ClusterSums(*(part[mine] for part in sums[:4]), 2 * few, sums.clusters)
+    cell, cluster, total, weight = (part[mine] for part in sums[:4])
+    sums = ClusterSums(cell, cluster, total, weight, 2 * few, sums.clusters)
     found = []
     for level in (ALPHA / 2, ALPHA / 4):
         low, high = mean_limits(
@@ -95,9 +96,11 @@ def measured(sizes: str, alike: float, persons: int, runs: int) -> list[tuple[fl
             total, weight = (np.concatenate([pair[k].ravel() for pair in pairs]).astype(float) for k in (0, 1))
             cell = np.concatenate(cells)
             sums = ClusterSums(cell, np.arange(len(cell)), total, weight, 2 * runs, len(cell))
-            together = [part.reshape(runs, 2) for part in clustered_trials(sums, n.ravel())]
+            successes, trials = (part.reshape(runs, 2) for part in clustered_trials(sums, n.ravel()))
             bound = first - second
-            out.append((wrong(x, n, bound), wrong(*together, bound), betting(sums, runs, bound, MOST.get(sizes, 20.0))))
+            out.append(
+                (wrong(x, n, bound), wrong(successes, trials, bound), betting(sums, runs, bound, MOST.get(sizes, 20.0)))
+            )
     found = np.array(out)
     return [(*found[:, k, :2].max(0), found[:, k, 2].mean()) for k in range(3)]
 

@@ -78,13 +78,13 @@ def measure(seeds: range) -> tuple[dict[str, int], int, int]:
     for case in HEALTHY:
         wanted = total + max(1, len(seeds) // 2)
         for seed in range(4 * len(seeds)):
-            found, met = named(case, seed)
+            advised, met = named(case, seed)
             if not met:
-                print(f"not healthy, no model met the bound: {case[0]} {case[1].name} seed {seed}, named {found}")
+                print(f"not healthy, no model met the bound: {case[0]} {case[1].name} seed {seed}, named {advised}")
                 continue
-            silent, total = silent + (not found), total + 1
-            if found:
-                print(f"healthy {case[0]} {case[1].name} seed {seed}: {found}")
+            silent, total = silent + (not advised), total + 1
+            if advised:
+                print(f"healthy {case[0]} {case[1].name} seed {seed}: {advised}")
             if total == wanted:
                 break
     print(f"healthy: left alone in {silent} of {total}")

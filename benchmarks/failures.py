@@ -58,6 +58,7 @@ def single_group() -> Found:
     dual.loss(scores, [1, 0], [0, 0]).backward()
     dual.step()
     value = dual.values()["demographic_parity <= 0.1"]
+    assert scores.grad is not None
     fine = math.isnan(value) and not dual.multipliers.any() and bool(torch.isfinite(scores.grad).all())
     return fine, f"difference {value:g} (not measured), multipliers {dual.multipliers.tolist()}"
 

@@ -93,7 +93,7 @@ def fitted(method: str, notion: str, value: float, data: Prepared, model: str = 
 
 def of_parts(data: Prepared, notion: str, predict: Any, scores: Any, draws: int) -> dict[str, float]:
     """What is measured of a fit on training and test rows; predict, scores: as `fitted` gives them."""
-    out = {}
+    out: dict[str, float] = {}
     for part in ("train", "test"):
         X, y, group = (getattr(data, f"{of}_{part}") for of in ("X", "y", "group"))
         found = [measures(predict(X, draw), y, group, NOTIONS[notion][1]) for draw in range(draws)]

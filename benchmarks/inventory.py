@@ -29,7 +29,7 @@ RATIO = 0.1
 class Plain:
     """The program's estimates from draws: every function on every draw, a chunk of constraints at a time."""
 
-    def __init__(self, states: np.ndarray, actions: np.ndarray, costs: tuple[float, float, float], chunk: int):
+    def __init__(self, states: np.ndarray, actions: np.ndarray, costs: tuple[float, ...], chunk: int):
         self.states, self.actions, self.costs, self.chunk = states, actions, costs, chunk
         self.now = basis(*states.T)
         self.c = -np.r_[1.0, basis(*np.array(START_STATE))]

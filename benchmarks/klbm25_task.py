@@ -49,7 +49,7 @@ def run(state: str, method: str, seed: int, seconds: float, batch_size: int) -> 
     train, test = acs_income(state, seed)
     stated, config = METHODS[method]
     problem = ours.problem(ours.built_in("mlp:64,32", train.x.shape[1]), train, stated)
-    solution = fb.solve(problem, config, budget=seconds, batch_size=batch_size, seed=seed)
+    solution = fb.solve(problem, config, budget=f"{seconds} s", batch_size=batch_size, seed=seed)
     out = {"seed": seed, "steps": solution.steps, "seconds": solution.seconds}
     for part, rows in (("train", train), ("test", test)):
         out |= {f"{name}_{part}": value for name, value in measured(problem, solution.x, rows).items()}

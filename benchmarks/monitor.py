@@ -40,7 +40,8 @@ CASES = {"even groups": (0.5, 0.50), "a group of a quarter": (0.25, 0.50), "a ra
 def streams(share: float, rates: tuple[float, float], number: int, looks: int, seed: int):
     """At each look: rows so far, successes (number, 2), trials (number, 2) and those at the checkpoints passed."""
     rng = np.random.default_rng(seed)
-    s, n, before = np.zeros((number, 2)), np.zeros((number, 2)), []
+    s, n = np.zeros((number, 2)), np.zeros((number, 2))
+    before: list[tuple[np.ndarray, np.ndarray]] = []
     for look in range(1, looks + 1):
         first = rng.binomial(EVERY, share, number)
         new = np.stack([first, EVERY - first], -1)
@@ -147,7 +148,8 @@ def first_warning(seed: int, before: float, after: float, change: int, total: in
         np.full(2, (1 - LATE) * ERROR),
         fb.constraint("demographic_parity <= 0.05"),
     )
-    s, n, passed, rows = np.zeros(2), np.zeros(2), [], 0
+    s, n, rows = np.zeros(2), np.zeros(2), 0
+    passed: list[tuple[np.ndarray, np.ndarray]] = []
     looks = {*range(1000, total + 1, 1000), *map(checkpoint_rows, range(1, 4)), change} - {0}
     for until in sorted(looks):
         gap = before if not change or rows < change else after

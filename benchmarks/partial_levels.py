@@ -76,7 +76,7 @@ def main() -> None:
     curves = [shares(rows[part], weights) for part in (first, ~first)]
     kept = [np.flatnonzero((curve[:, 0] < LENGTH) & (curve[:, -1] >= LENGTH)) for curve in curves]
     near = cKDTree(curves[1][kept[1]]).query_ball_point(curves[0][kept[0]], given.bound * LENGTH, p=np.inf)
-    pairs = [(a, kept[1][b]) for a, found in zip(kept[0], near, strict=True) for b in found]
+    pairs = [(int(a), int(kept[1][b])) for a, found in zip(kept[0], near, strict=True) for b in found]
 
     def scores(pair: tuple[int, int], name: str) -> np.ndarray:
         part = parts[name]

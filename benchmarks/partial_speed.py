@@ -134,15 +134,16 @@ def path(problem: FairProblem, method: Any, steps: int, reached: Callable[[np.nd
 
 def evaluation(problem: FairProblem, repeats: int) -> dict[str, float]:
     """The least seconds of the scores of all rows, and of one evaluation of f and all g with a subgradient of the largest g."""
-    everything, x = problem.full(), problem.start([0]).reshape(-1)
+    everything, x, features = problem.full(), problem.start([0]).reshape(-1), problem.features
+    assert isinstance(features, torch.Tensor)
     x = x + 0.05 * torch.from_numpy(np.random.default_rng(0).normal(size=x.shape)).to(x)
-    w = problem.split(x)[0][: problem.features.shape[1]].clone()
+    w = problem.split(x)[0][: features.shape[1]].clone()
 
     def largest(e: Any) -> tuple[float, torch.Tensor]:
         return 0.0, torch.nn.functional.one_hot(e.g.argmax(), len(e.g)).to(e.g)
 
     calls = {
-        "scores": lambda: problem.features @ w,
+        "scores": lambda: features @ w,
         "evaluation": lambda: problem.gradient(x, everything, largest),
     }
     least = dict.fromkeys(calls, float("inf"))

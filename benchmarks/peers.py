@@ -212,7 +212,7 @@ def available(*modules: str) -> dict[str, bool]:
 def dataloader_weighted(rows: Rows, size: int, seed: int = 0) -> Step:
     """torch's DataLoader with a WeightedRandomSampler that makes groups equally likely; one call draws one batch."""
     generator = torch.Generator().manual_seed(seed)
-    weights = 1.0 / torch.bincount(rows.group)[rows.group].double()
+    weights = (1.0 / torch.bincount(rows.group)[rows.group].double()).tolist()
     sampler = torch.utils.data.WeightedRandomSampler(weights, len(rows), replacement=True, generator=generator)
     data = torch.utils.data.TensorDataset(rows.x, rows.y, rows.group)
     return endless(torch.utils.data.DataLoader(data, batch_size=size, sampler=sampler, drop_last=True))

@@ -22,7 +22,7 @@ import itertools
 import statistics
 import time
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import harness
 
@@ -49,6 +49,7 @@ MODELS = {
     "boosted trees": HistGradientBoostingClassifier(max_iter=60, random_state=0),
     "logistic regression": LogisticRegression(max_iter=1000),
 }
+FOLDS: tuple[int | Literal["auto"], ...] = (0, 5, "auto")
 LEAST = 1e-4  # of accuracy that is told apart
 
 
@@ -176,7 +177,7 @@ def unfitted(count: int) -> dict[str, dict[str, float]]:
                 alone = clone(model).fit(data.X_train, data.y_train).predict(data.X_test)
                 row = measured(notion, alone, data.y_test, data.group_test)
                 found.setdefault(f"{kind} alone", []).append(row)
-                for bound, folds in itertools.product((0.02, 0.05), (0, 5, "auto")):
+                for bound, folds in itertools.product((0.02, 0.05), FOLDS):
                     rule = PostProcessor(model, f"{notion} <= {bound}", folds=folds)
                     rule.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
                     decided = rule.predict(data.X_test, sensitive_features=data.group_test)
@@ -190,7 +191,8 @@ def unfitted(count: int) -> dict[str, dict[str, float]]:
 def at_difference(rows: list[dict[str, float]], difference: float) -> float:
     """Held-out accuracy of mixtures at a held-out difference, between the nearest bounds; no further than they reach."""
     points = sorted((r["difference_test"], r["accuracy_test"]) for r in rows)
-    return float(np.interp(difference, *zip(*points, strict=True)))
+    differences, accuracies = zip(*points, strict=True)
+    return float(np.interp(difference, differences, accuracies))
 
 
 def compared(runs: dict[str, list[dict[str, float]]]) -> dict[str, float]:
@@ -205,7 +207,7 @@ def compared(runs: dict[str, list[dict[str, float]]]) -> dict[str, float]:
             for i, row in enumerate(theirs)
         ],
     }
-    out = {}
+    out: dict[str, float] = {}
     for key, values in pairs.items():
         spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
         out |= {key: round(statistics.mean(values), 5), f"{key}_error": round(spread, 5)}

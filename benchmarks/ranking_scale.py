@@ -67,7 +67,6 @@ def main() -> None:
         rows.qid,
         {"score": rows.group("score")},
         f"query_pairwise_parity <= {asked.bound}",
-        in_place=True,
     )
     print(f"{problem.m:,} constraints built in {time.perf_counter() - start:.1f} s; peak {peak():.2f} GiB")
     of_document = problem._cells[0].of_document

