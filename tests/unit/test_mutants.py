@@ -695,7 +695,7 @@ MUTANTS = {
     "knots: weights of features": Mutant("estimators/coefficients.py", "at : at + 1 + len(spec.knots)", "at : at + 1", "unit/tables/test_knots.py"),
     "tables: gaps of parts at the mean": Mutant("tables/in_parts.py", "out[missing, at] = median", "pass", "unit/tables/test_chunks.py"),
     "audit: bins of merged groups mixed up": Mutant("audits/counts.py", "wide[place[:-1]] = self.bins[a]", "wide[: len(self.bins[a])] = self.bins[a]", "unit/audits/test_counts.py"),
-    "solver: training bounds forgotten": Mutant("solver/run.py", "torch.maximum(train.violation, held.violation)", "held.violation", "unit/solver/test_validation_rows.py"),
+    "solver: training bounds forgotten": Mutant("solver/points.py", "torch.maximum(violation, held.violation)", "held.violation", "unit/solver/test_validation_rows.py"),
     "classifier: validation rows trained on": Mutant("estimators/problems.py", "problem = build(first, kept)", "problem = build(features, in_place=False)", "unit/estimators/test_held_rows.py"),
 }  # fmt: skip
 
