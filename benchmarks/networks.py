@@ -121,7 +121,7 @@ def beside(linear: pd.DataFrame, networks: pd.DataFrame) -> None:
     a, b = linear.set_index(keys), networks.set_index(keys)
     within = b.groupby(["data", "split"])
     dx, dy = (b[f"{of}_test"] - within[f"{of}_test"].transform("mean") for of in ("difference", "accuracy"))
-    slope = (dx * dy).sum() / (dx**2).sum()
+    slope = (dx * dy).sum() / max((dx**2).sum(), 1e-12)  # 0 where all fits decide alike
     measured = ("accuracy_test", "difference_test", "auc_test", "accuracy_train")
     more = pd.DataFrame({of: b[of] - a[of] for of in measured})
     more["accuracy_test at equal difference"] = more.accuracy_test - slope * more.difference_test
