@@ -80,9 +80,10 @@ def _reason(estimator: Any, X: Any, words: str, seen: Sequence[str]) -> str | No
         return f"{name} takes a table, and X is a {type(X).__name__}. Make it a frame: pandas.DataFrame(X)."
     if series_of(X) is not None:
         return f"{name} takes a table, and X is a {library_type(X)}. Make it a frame: X.to_frame() of a column, table.iloc[[i]] of a row."
-    names = [str(name) for name in frame.columns] if seen and (frame := frame_of(X)) is not None else list(seen)
-    if absent := [name for name in seen if name not in names]:
-        return lacking(absent, names)
+    if seen and (frame := frame_of(X)) is not None:
+        names = [str(name) for name in frame.columns]
+        if absent := [name for name in seen if name not in names]:
+            return lacking(absent, names)
     if any(said in words for said in ("NaN", "missing", "infinity")) and (found := _columns(X, _has_gap)):
         return (
             f"{name} takes finite numbers, and these columns of X have rows without one: {found}. Fill or drop these rows, or encode the "

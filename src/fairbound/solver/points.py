@@ -60,7 +60,7 @@ def _known(problem: Problem, x: Tensor) -> Measured:
     found = measured(problem, x)
     if bool(found.f.isnan().any()):
         raise NonFiniteError("evaluate of the problem gave NaN as the objective of a point of the run.")
-    if bool((lost := found.g.isnan().flatten(0, -2).any(0) if found.g.dim() > 1 else found.g.isnan()).any()):
-        name = problem.names[int(lost.nonzero()[0])]
+    if len(lost := found.g.isnan().nonzero()):
+        name = problem.names[int(lost[0, -1])]
         raise NonFiniteError(f"evaluate of the problem gave NaN for the constraint {name!r} at a point of the run.")
     return found
