@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.tables.encode_report import of_one_table
 
 APART = 0.25
 """The squared Mahalanobis distance between two groups' features that is assumed. Of d weights that make the means of a
@@ -37,8 +38,9 @@ class Judged(NamedTuple):
 
 
 def judged(model: Any, parts: Sequence[JudgedRows], stated: Sequence[Bound], alpha: float, objective: Any) -> Judged:
-    """What the rows of `parts` together say of a model."""
-    each = [part.scored(model, 1 - alpha) for part in parts]
+    """What the rows of `parts` together say of a model. They are of the table that it was trained on."""
+    with of_one_table():
+        each = [part.scored(model, 1 - alpha) for part in parts]
     rows = each[0] if len(each) == 1 else Scored.joined(each)
     kind = parts[0]
     return Judged(model, [b.judge(rows, alpha) for b in stated], kind.cost(rows, objective), kind.measured(rows))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,6 +27,24 @@ SOME, SHOWN = 3, 40
 
 IN_WORDS, BY_NAME = 5, 20
 """For so many dropped columns the reason is given, and so many more are named."""
+
+_one_table: ContextVar[bool] = ContextVar("_one_table", default=False)
+
+
+@contextmanager
+def of_one_table() -> Iterator[None]:
+    """Within it no encoder warns of values that training never had, nor counts them as told: rows kept apart of the
+    training table are written as those of training are, and rare values stand in one part alone."""
+    token = _one_table.set(True)
+    try:
+        yield
+    finally:
+        _one_table.reset(token)
+
+
+def is_of_one_table() -> bool:
+    """Whether the rows being encoded are of the training table."""
+    return _one_table.get()
 
 
 def dropped_words(dropped: Mapping[str, str]) -> list[str]:

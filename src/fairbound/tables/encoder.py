@@ -43,7 +43,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import lacking, shortlist
 from fairbound.tables.columns import Column, Table, read_columns
-from fairbound.tables.encode_report import EncodeReport, dropped_words
+from fairbound.tables.encode_report import EncodeReport, dropped_words, is_of_one_table
 from fairbound.tables.features import CategoryFeature, Feature, Unseen, converted, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
@@ -152,7 +152,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def warn(self, report: EncodeReport, strange: bool = True) -> None:
         """Warns: DataWarning once of each column with a value that training never had, in a table of this report;
-        with `strange` also of columns unlike those of training."""
+        with `strange` also of columns unlike those of training. Neither `of_one_table`."""
+        if is_of_one_table():
+            return
         new = report.new.keys() - self._told
         self._told |= new
         for line in report.new_lines(new) + (report.strange_lines(besides=new) if strange else []):

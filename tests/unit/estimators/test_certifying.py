@@ -393,6 +393,19 @@ def test_the_fewest_rows_that_could_certify(n, refused):
         rows.check_to_certify([fb.constraint(f"demographic_parity <= {limit}")], 0.05)
 
 
+def test_a_value_of_the_rows_kept_apart_alone_is_no_news_and_one_at_prediction_is():
+    X, y, g = people(600)
+    table = X.assign(city=np.resize(["a", "b"], 600))
+    fair = fb.FairClassifier("demographic_parity <= 0.5", certify=True, random_state=0, budget="5 steps")
+    kept = fb.FairClassifier(**fair.get_params()).fit(table, y, g).certify_rows_[:1]
+    table.loc[kept, "city"] = "c"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fb.DataWarning)
+        fair.fit(table, y, g)
+    with pytest.warns(fb.DataWarning, match="city: 1 of 600 rows have a value that training did not know, 'c'"):
+        fair.predict(table)
+
+
 def test_what_a_fit_warns_of_a_certified_one_warns_of_too():
     """Columns left out, and a model that has learnt nothing; of groups too small for bounds that nobody stated it is silent."""
     rng = np.random.default_rng(0)

@@ -126,20 +126,13 @@ def passengers(seed, n=900):
     return np.column_stack([woman, age]), saved.astype(int), ship
 
 
-@pytest.mark.filterwarnings("ignore:On the training rows the model is no more accurate", "ignore:The model gives")
-def test_lines_lose_nothing_and_find_more_on_some_tables(monkeypatch):
-    """Four ships; where training alone would end at a constant it takes a more accurate model by itself."""
-    gains = []
-    for seed in (2, 5):
-        X, y, ship = passengers(seed)
-        fits = []
-        for distinct in (0, sweeping.DISTINCT):
-            monkeypatch.setattr(sweeping, "DISTINCT", distinct)
-            fair = fb.FairClassifier("demographic_parity <= 0.05", weight_decay=0.0).fit(X, y, sensitive_features=ship)
-            assert fair.fit_report_["feasible"] and fair.fit_report_["constraints"][0]["train_value"] <= 0.05
-            fits.append(fair.score(X, y))
-        gains.append(fits[1] - fits[0])
-    assert min(gains) > -1e-6 and max(gains) > 0.5 / len(y)  # a row
+@pytest.mark.parametrize("seed", [1, 23])
+def test_no_model_of_few_distinct_rows_is_left_near_a_constant(seed):
+    """Where training alone ends near one, which rounding may decide: without lines both ships lose their gain here."""
+    X, y, ship = passengers(seed)
+    fair = fb.FairClassifier("demographic_parity <= 0.05", weight_decay=0.0).fit(X, y, sensitive_features=ship)
+    assert fair.fit_report_["feasible"] and fair.fit_report_["constraints"][0]["train_value"] <= 0.05
+    assert fair.score(X, y) > max(y.mean(), 1 - y.mean()) + 0.05
 
 
 def test_a_model_that_meets_the_bounds_stays_where_another_is_not_clearly_more_accurate(monkeypatch):
