@@ -350,3 +350,15 @@ def test_a_report_on_decisions_alone_speaks_of_decisions(run, lent, tmp_path):
     assert not any(
         words in page for words in ("Held-out rows", "held-out rows", "held out", "surrogate used in training")
     )
+
+
+@pytest.mark.parametrize("score", ["p>0.5", "d"])
+def test_decisions_have_no_area_under_a_curve(run, lent, tmp_path, score):
+    path, table = lent
+    table = table.dropna().assign(d=lambda t: (t.p > 0.5).astype(int))
+    table.loc[table.index[:50], "paid"] = "no"
+    table.to_csv(path, index=False)
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--out", tmp_path / "o", "--json")
+    for column, known in ((score, False), ("p", True)):
+        code, out, err = run("audit", "--score", column, *args)
+        assert code == 0 and (json.loads(out)["metrics"]["auc"] is not None) == known, (out, err)
