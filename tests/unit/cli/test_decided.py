@@ -362,3 +362,13 @@ def test_decisions_have_no_area_under_a_curve(run, lent, tmp_path, score):
     for column, known in ((score, False), ("p", True)):
         code, out, err = run("audit", "--score", column, *args)
         assert code == 0 and (json.loads(out)["metrics"]["auc"] is not None) == known, (out, err)
+
+
+def test_missing_decisions_are_not_called_labels(run, lent, tmp_path):
+    path, table = lent
+    table.loc[3:4, "said"] = None
+    table.to_csv(path, index=False)
+    code, _, err = run(*in_words(path, tmp_path / "o"))
+    assert code == 2 and "decision column 'said': 2 of 2,000 decisions are missing, the first in line 5" in err, err
+    code, _, err = run("compare", "said", "p>0.5", "--data", path, "--positive", "approved", "--group", "sex")
+    assert code == 2 and "the decision is missing in 2 of 2,000 rows, the first in line 5" in err, err
