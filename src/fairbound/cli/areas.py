@@ -37,7 +37,8 @@ from fairbound.tables.in_parts import learn_chunks
 SCORES = "scores.csv"
 """What shift writes of the moved scores, beside its report."""
 SCORE_ONLY = (
-    "Where a positive decision begins is left open; accuracy and rates are those of scores above {threshold:g}."
+    "The scores rank; training chose no threshold for decisions. Accuracy and the rates of groups are those of taking scores above "
+    "{threshold:g} as positive, which may decide worse than another threshold."
 )
 
 
