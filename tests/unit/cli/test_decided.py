@@ -372,3 +372,8 @@ def test_missing_decisions_are_not_called_labels(run, lent, tmp_path):
     assert code == 2 and "decision column 'said': 2 of 2,000 decisions are missing, the first in line 5" in err, err
     code, _, err = run("compare", "said", "p>0.5", "--data", path, "--positive", "approved", "--group", "sex")
     assert code == 2 and "the decision is missing in 2 of 2,000 rows, the first in line 5" in err, err
+
+
+def test_a_positive_label_of_scores_is_refused_by_the_option_s_name_alone(run, lent):
+    code, _, err = run("compare", "p", "w", "--data", lent[0], "--group", "sex", "--positive", "approved")
+    assert code == 2 and "fairbound: --positive names one of two words" in err.replace(f"{lent[0].name}: ", ""), err
