@@ -21,7 +21,7 @@ import numpy as np
 from fairbound.audits.assembling import assembled, facts_of_data
 from fairbound.audits.classes import class_facts
 from fairbound.audits.decisions import SAID, check_decisions_alone, decisions_alone
-from fairbound.audits.groups import claim_no_probability, group_facts
+from fairbound.audits.groups import claim_no_probability, claim_no_ranking, group_facts
 from fairbound.audits.numbers import number_facts
 from fairbound.audits.power import check_power, words_of_power
 from fairbound.audits.rankings import ranking_facts
@@ -37,7 +37,7 @@ from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
-from fairbound.rows.scores import as_logits, refuse_decisions, tell_probabilities, usual_threshold
+from fairbound.rows.scores import DECISIONS, as_logits, refuse_decisions, tell_probabilities, usual_threshold
 
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
 
@@ -262,6 +262,8 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     if not tell_probabilities(words):
         claim_no_probability(found)
     found["warnings"] += _turned_round(found["metrics"].get("auc"), target, labels)
+    if words == DECISIONS:
+        claim_no_ranking(found)
     if given.threshold == 0 and not np.isin(s, (0, 1)).all() and usual_threshold(s) == 0.5:
         rows = "every row" if s.min() > 0 else "every row above 0"
         found["warnings"].append(

@@ -68,6 +68,12 @@ def claim_no_probability(found: dict[str, Any]) -> None:
         group["mean_loss"] = None
 
 
+def claim_no_ranking(found: dict[str, Any]) -> None:
+    """Take the area under the ROC curve out of the facts of decisions, which rank nobody; the note that they are
+    decisions says why."""
+    found["metrics"] |= {"auc": None} if "auc" in found["metrics"] else {}
+
+
 def _weightless(rows: Scored) -> list[str]:
     """A sentence for every group all of whose rows have the weight 0: nothing can be said of it."""
     if rows.weight is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairbound.base.errors import BINARY
 
 ADVICE = {
+    "positive= (--positive)": "--positive",
     "positive=": "--positive ",
     "certify=True": "--certify",
     "threshold= (--threshold)": "--threshold",

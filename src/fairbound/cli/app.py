@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import sys
 import traceback
@@ -62,7 +63,9 @@ def _run(arguments: list[str]) -> int:
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            return _fail(_said(error), NOT_CONFIRMED if isinstance(error, CertificateError) else WRONG_USE)
+            if isinstance(error, CertificateError):
+                return _refused(_said(error), "--json" in arguments)
+            return _fail(_said(error))
 
 
 @contextlib.contextmanager
@@ -98,6 +101,15 @@ def _said(error: Exception) -> str:
 def _fail(message: str, code: int = WRONG_USE) -> int:
     print(f"fairbound: {' '.join(message.split())}", file=sys.stderr)
     return code
+
+
+def _refused(reason: str, as_json: bool) -> int:
+    """Of a model that could not be certified; a reader of --json gets an object too."""
+    if as_json:
+        said = {"verdict": "insufficient", "refused": True, "reason": reason, "exit_code": NOT_CONFIRMED}
+        print(json.dumps(said, ensure_ascii=False))
+        sys.stdout.flush()
+    return _fail(reason, NOT_CONFIRMED)
 
 
 COMMANDS: dict[str, type] = {

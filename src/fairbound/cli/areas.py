@@ -16,7 +16,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import check_not_read
 from fairbound.base.seeds import seed_for
 from fairbound.cli.audit_facts import data_facts
-from fairbound.cli.columns import in_label, labelled_table, listed, numbers_in, one_column
+from fairbound.cli.columns import in_file, in_label, labelled_table, listed, numbers_in, one_column
 from fairbound.cli.judging_options import ShiftOptions
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows
@@ -24,11 +24,11 @@ from fairbound.cli.splitting import split_rows
 from fairbound.cli.training_options import StreamOptions
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity, area_bound
-from fairbound.postprocessing.scale_and_shift import ScaleAndShift
+from fairbound.postprocessing.scale_and_shift import ScaleAndShift, check_two_groups
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import take_rows
-from fairbound.rows.scores import usual_threshold
+from fairbound.rows.scores import check_finite_scores, usual_threshold
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, TableEncoder
 from fairbound.tables.chunks import ROWS
@@ -37,7 +37,8 @@ from fairbound.tables.in_parts import learn_chunks
 SCORES = "scores.csv"
 """What shift writes of the moved scores, beside its report."""
 SCORE_ONLY = (
-    "Where a positive decision begins is left open; accuracy and rates are those of scores above {threshold:g}."
+    "The scores rank; training chose no threshold for decisions. Accuracy and the rates of groups are those of taking scores above "
+    "{threshold:g} as positive, which may decide worse than another threshold."
 )
 
 
@@ -91,6 +92,9 @@ def run_shift(options: ShiftOptions) -> Outcome:
     column = one_column(options.score, frame.columns, "--score")
     attributes = listed(options.group, frame.columns, "--group")
     scores, groups = numbers_in(frame, column, options.data), Groups.of(frame[attributes])
+    with in_file(options.data, frame.index.to_numpy()):
+        check_finite_scores(scores)
+        check_two_groups(groups)
     with in_label(options.data, label, frame.index.to_numpy()):
         target, classes = binary_labels(frame[label], options.positive)
     strata = np.column_stack([target, groups.codes])

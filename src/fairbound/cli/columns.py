@@ -54,12 +54,12 @@ def in_file(source: str, rows: np.ndarray | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_label(source: str, label: str, rows: np.ndarray | None = None) -> Iterator[None]:
-    """Errors of data name the file and its column of labels, and lines as `in_file` does."""
+def in_label(source: str, label: str, rows: np.ndarray | None = None, what: str = "label") -> Iterator[None]:
+    """Errors of data name the file and its column of labels, or of `what`, and lines as `in_file` does."""
     try:
         yield
     except DataError as error:
-        raise DataError(f"{source}, label column {label!r}: {in_lines(error, source, rows)}") from None
+        raise DataError(f"{source}, {what} column {label!r}: {in_lines(error, source, rows)}") from None
 
 
 def listed(text: str | None, columns: Collection[str], what: str, needed: bool = False) -> list[str]:
@@ -83,9 +83,11 @@ def one_column(name: str | None, columns: Collection[str], what: str) -> str:
     return name
 
 
-def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tuple[Any, list[str]]:
+def labelled_rows(
+    frame: Any, label: str, drop_missing: bool, source: str, what: str = "label"
+) -> tuple[Any, list[str]]:
     """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out,
-    which are said.
+    which are said. what: the column holds, in words, as "decision" where nobody knows the labels.
 
     Raises: DataError where labels are missing and `drop_missing` does not say that their rows are left out, and where
     no row has one.
@@ -93,16 +95,16 @@ def labelled_rows(frame: Any, label: str, drop_missing: bool, source: str) -> tu
     missing = frame[label].isna().to_numpy()
     if not missing.any():
         return frame, []
-    what = f"{missing.sum():,} of {len(missing):,} labels are missing"
-    with in_label(source, label):
+    said = f"{missing.sum():,} of {len(missing):,} {what}s are missing"
+    with in_label(source, label, what=what):
         if missing.all():
-            raise DataError("no row has a label. Check the column and the filter.")
+            raise DataError(f"no row has a {what}. Check the column and the filter.")
         if not drop_missing:
             raise DataError(
-                f"{what}, the first in row {missing.argmax()} (counting from 0). Fill them in, or leave these rows out with "
+                f"{said}, the first in row {missing.argmax()} (counting from 0). Fill them in, or leave these rows out with "
                 "--drop-missing-labels."
             )
-    note = f"{what}; these rows are left out (--drop-missing-labels)."
+    note = f"{said}; these rows are left out (--drop-missing-labels)."
     say(note)
     return frame[~missing], [note]
 

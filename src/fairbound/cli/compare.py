@@ -40,7 +40,7 @@ from fairbound.fairness.predictions import read_decisions
 from fairbound.report.compare import compare_page
 from fairbound.report.terminal import table
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.labels import class_labels, differently_spelled, positive_last
 from fairbound.rows.scores import as_logits
 from fairbound.tables import read_table
 
@@ -75,8 +75,11 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     with in_label(options.data, label, frame.index.to_numpy()):
         codes, named = class_labels(frame[label])
         if len(named) > 2:
+            these = f"compare takes labels of two values, and these have {len(named)}, {shortlist(named, quoted=True)}."
+            if alike := differently_spelled(named):
+                raise DataError(f"{these} {alike} Write them alike.")
             raise DataError(
-                f"compare takes labels of two values, and these have {len(named)}, {shortlist(named, quoted=True)}. Make a column of one "
+                f"{these} Make a column of one "
                 f"class against the rest, such as {label} == {named[0]!r}, and compare by that, or audit each model by itself."
             )
         target, classes = positive_last(codes, named, options.positive or next(iter(known), None))

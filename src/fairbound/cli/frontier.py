@@ -12,6 +12,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
+from fairbound.base.verdicts import LEFT_OUT, left_out
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.frontier_page import certifiable, shown_by_group
@@ -76,7 +77,7 @@ def run_frontier(options: FrontierOptions) -> Outcome:
         "certificates": made,
         "knee": knee,
         "advice": _advice(made, said_of(knee, bent.flat), points, options.seed, stated[0].sense),
-        "warnings": list(dict.fromkeys(line for point in first for line in point["warnings"])),
+        "warnings": list(dict.fromkeys(line for point in first for line in (*point["warnings"], *_unspoken(point)))),
         "complete": not points[-1]["interrupted"],
         "summary": _summary(points, stated),
         "library": versions(),
@@ -174,12 +175,19 @@ def _point(stated: Bound | None, seed: int, found: dict[str, Any], classifier: F
         "lower": judged["lower"],
         "upper": judged["upper"],
         "verdict": None if stated is None else judged["verdict"],
+        **{key: judged[key] for key in LEFT_OUT if key in judged},
         "train_value": trained[0]["train_value"] if trained else None,
         "feasible": facts["feasible"] if trained else None,
         "warnings": facts["warnings"] if trained else [],
         "seconds": facts["seconds"],
         "interrupted": interrupted(classifier),
     }
+
+
+def _unspoken(point: dict[str, Any]) -> list[str]:
+    """What a reader must know of groups that the bound leaves out on the held-out rows."""
+    said = left_out([point]).strip() if "left_out" in point else ""
+    return [f"Rows held out with seed {point['seed']}: {said[0].lower()}{said[1:]}"] if said else []
 
 
 def _summary(points: list[dict[str, Any]], stated: list[Bound]) -> list[dict[str, Any]]:

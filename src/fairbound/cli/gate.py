@@ -135,7 +135,8 @@ def run_gate(options: GateOptions) -> Outcome:
     said = "the gate is passed" if found.passed else "the gate is closed"
     text = "\n".join([f"{config}: {said}", *(f"- {line}" for line in found.reasons or found.measured)])
     text += "".join(f"\nwarning: {line}" for line in found.summary["warnings"])
-    summary = {"passed": found.passed, "reasons": list(found.reasons), "audit": found.summary}
+    facts = {"passed": found.passed, "exit_code": found.exit_code, "reasons": list(found.reasons)}
+    summary = facts | {"audit": found.summary}
     return Outcome(summary, text, found.exit_code)
 
 

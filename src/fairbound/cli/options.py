@@ -14,6 +14,7 @@ Out = Annotated[Path, option("--out", help="Folder to write; made where missing.
 OutIfAny = Annotated[
     Path | None, option("--out", help="Folder for the result, as data and as a page. Default: none is written.")
 ]
+DataIfAny = Annotated[Path | None, option("--out", help="Folder for the result, as data. Default: none is written.")]
 DataDir = Annotated[str | None, option("--data-dir", help="Folder of data files. Default: FAIRBOUND_DATA.")]
 Data = Annotated[str, option("--data", help="A CSV or Parquet file, or the name of a data set.")]
 File = Annotated[str, option("--data", help="A CSV or Parquet file.")]

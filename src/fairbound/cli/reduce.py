@@ -69,7 +69,9 @@ def fit_reduction(options: FitOptions) -> Outcome:
     scores = fair.decision_function(parts.held.features)
     found = _judged(options, bounds, parts, fair, scores, seconds)
     decided = np.asarray(rows.classes, dtype=object)[(scores > 0).astype(int)].tolist()
-    decisions = csv_file("row", "decision", "score", lines=zip(test.tolist(), decided, scores.tolist(), strict=True))
+    decisions = csv_file(
+        "row", "decision", "score", lines=zip(rows.places_of(test).tolist(), decided, scores.tolist(), strict=True)
+    )
     return written_audit(found, options.out, seconds, options.seed, {DECISIONS: decisions})
 
 

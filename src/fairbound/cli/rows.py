@@ -93,6 +93,10 @@ class InputRows:
             known["clusters"] = self.units[rows]
         return known if self.qid is None else known | {"qid": np.asarray(self.qid)[rows]}
 
+    def places_of(self, rows: np.ndarray) -> np.ndarray:
+        """Where some rows stand in the file or the data set, counted from 0."""
+        return rows if self.numbers is None else self.numbers[rows]
+
     def check_bounds(self, bounds: Sequence[Any]) -> None:
         """Raises: OptionError for a bound that cannot be judged where persons have several rows, if some have."""
         if self.units is not None and len(np.unique(self.units)) < len(self):
@@ -101,9 +105,7 @@ class InputRows:
     def in_lines_of(self, rows: np.ndarray | None = None) -> AbstractContextManager[None]:
         """Errors of data raised within name the file and its lines; rows: (k,) those that the error numbers,
         None for all."""
-        if self.numbers is not None:
-            rows = self.numbers if rows is None else self.numbers[rows]
-        return in_file(self.path, rows)
+        return in_file(self.path, self.numbers if rows is None else self.places_of(rows))
 
 
 @contextmanager

@@ -21,6 +21,8 @@ TRAINED_ON = "data.txt"
 """The file of a model folder that holds the checksum of what it was trained on."""
 COLUMNS = "columns.json"
 """The file of a model folder that holds the names of the label and of the weights, null without weights."""
+HELD_OUT = "held_out.csv"
+"""The file beside a report of the rows that the verdict is about, numbered from 0 as they stand in the data."""
 MOST = 20
 """Weights that a report shows."""
 
@@ -93,13 +95,15 @@ def written_fit(
     checksum: str | None,
     lines: Sequence[str],
     *,
+    held: bytes,
     stopped: bool,
 ) -> Outcome:
     """Write a fitted estimator, its training records and its audit to the folder `options.out`, which is held; what the command
     says of it. All is written beside what is older before that is replaced, and the older report goes first, so that a
     kill never leaves it beside the new model.
 
-    options: of the command, with `out` and `weights`. checksum: of the file trained on. lines: said after the verdict. stopped: an interrupt cut training short.
+    options: of the command, with `out` and `weights`. checksum: of the file trained on. lines: said after the verdict.
+    held: the content of HELD_OUT. stopped: an interrupt cut training short.
     Raises: ImportError where the page cannot be drawn; the rest is there then.
     """
     found |= {name: [for_commands(said) for said in found[name]] for name in ("warnings", "notes")}
@@ -109,8 +113,9 @@ def written_fit(
     files = {f"model/{name}": data for name, data in contents.items()}
     records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
     older = [f"model/{name}" for name in left_behind(out / "model", contents)]
-    write_audit(found, out, files | {"records.jsonl": records.encode()}, older)
-    facts, places = model.fit_report_, {"model": "model", "training records": "records.jsonl"}
+    write_audit(found, out, files | {"records.jsonl": records.encode(), HELD_OUT: held}, older)
+    facts = model.fit_report_
+    places = {"model": "model", "training records": "records.jsonl", "rows held out": HELD_OUT}
     outcome = audit_outcome(found, out, facts["seconds"], facts["seed"], lines, places)
     if not stopped:
         return outcome

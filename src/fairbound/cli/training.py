@@ -10,10 +10,11 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, silenced
+from fairbound.base.files import check_not_read
 from fairbound.cli.audit_facts import add_own_model, data_facts
-from fairbound.cli.outcome import Outcome, say, shows_progress
+from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress
 from fairbound.cli.rows import InputRows
-from fairbound.cli.saved_model import interrupted, training_facts, written_fit
+from fairbound.cli.saved_model import HELD_OUT, interrupted, training_facts, written_fit
 from fairbound.cli.splitting import Split, split_rows, table_options
 
 ENOUGH = 30
@@ -48,6 +49,7 @@ def parameters(options: Any) -> dict[str, Any]:
 
 def held_out(options: Any, rows: InputRows) -> Split | None:
     """The rows to train on and those held out; None where a certificate keeps some apart."""
+    check_not_read(options.out / HELD_OUT, options.data)
     return None if options.certify else split_rows(rows, options.test_size, options.seed)
 
 
@@ -118,7 +120,13 @@ def reported(
     """Write the model, its training records and its audit `found`, which takes in what training did on its own rows.
     of_training: as `scored` in `judged`, of the training rows."""
     lines = _in_training(options, bounds, done, of_training, found)
-    return written_fit(found, options, done.model, rows.checksum, lines, stopped=done.stopped)
+    held = held_out_rows(rows, done.split.test)
+    return written_fit(found, options, done.model, rows.checksum, lines, held=held, stopped=done.stopped)
+
+
+def held_out_rows(rows: InputRows, numbers: np.ndarray) -> bytes:
+    """The content of HELD_OUT, for the rows `numbers`."""
+    return csv_file("row", lines=([row] for row in np.sort(rows.places_of(numbers)).tolist()))
 
 
 def _in_training(

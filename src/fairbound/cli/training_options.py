@@ -13,9 +13,9 @@ from fairbound.cli.options import (
     Confidence,
     Constraints,
     Cross,
+    DataIfAny,
     FileOptions,
     Out,
-    OutIfAny,
     Qid,
     RowOptions,
     Seed,
@@ -261,7 +261,7 @@ class FeasibilityOptions(WritesFolder, TrainOptions):
 
     run: ClassVar[str] = "feasibility:run_feasibility"
     constraint: OneConstraint
-    out: OutIfAny = None
+    out: DataIfAny = None
 
 
 @dataclass(frozen=True, kw_only=True)

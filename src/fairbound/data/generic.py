@@ -37,7 +37,8 @@ def load_csv(
     """A CSV file with a header line, read as by `fairbound.tables.read_table`.
 
     label: the column with exactly two values. positive: the one that becomes 1; the greater one by default.
-    sensitive: one or several columns. They stay among the features: `dataset.without("sex")` removes one.
+    sensitive: one or several columns, read as `--group` reads them: blanks at the ends of their cells are not part of
+        them, and 1.0 is 1. They stay among the features: `dataset.without("sex")` removes one.
     drop: columns that are not features, e.g. identifiers. categorical: columns of numbers that are categories.
     encoding: see `fairbound.data.encode.encode`. Missing numbers stay NaN in X. file_encoding, decimal: how the file is
         written, as `encoding` and `decimal` of `fairbound.tables.read_table`.
@@ -47,14 +48,14 @@ def load_csv(
         features that look like identifiers.
     """
     # with it comes torch, which a list of the data sets does without
-    from fairbound.tables import identifiers, read_table
+    from fairbound.tables import Kinds, identifiers, read_table
     from fairbound.tables.encode_report import identifier_words
 
+    groups = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     try:
-        frame = read_table(path, encoding=file_encoding, decimal=decimal)
+        frame = read_table(path, encoding=file_encoding, decimal=decimal, kinds=Kinds(keys=frozenset(groups)))
     except DataError as error:
         raise DataError(str(error).replace(' encoding="', ' file_encoding="')) from None
-    groups = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     where = f"file {str(path)!r}"
     _check_roles(
         {"label": [label], "sensitive": groups, "drop": drop, "categorical": categorical}, frame.columns, where

@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.base.verdicts import about, direction
+from fairbound.base.verdicts import LEFT_OUT, about, direction, left_out
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
@@ -66,6 +66,8 @@ def feasibility(
         lies within the bound, or None.
         "more_rows": for each group how much lower the confidence bound of the cheapest (of none: of the smallest)
         would be with 1,000 more held-out rows of it, where rates alone are bounded. "said": all this in words.
+        Where `fewest` or `empty=drop` leaves groups out on these rows, also what an audit says of them
+        (docs/audit-schema.md): "left_out" and the like.
     Each model is logged at INFO as it is done.
     """
     bounds = constraints(constraint)
@@ -111,6 +113,7 @@ def feasibility(
         "cheapest": None if cheapest is None else curve[cheapest],
         "rows_needed": found[chosen].findings[0]["rows_needed"],
         "more_rows": more,
+        **{key: found[0].findings[0][key] for key in LEFT_OUT if key in found[0].findings[0]},
     }
     return {**out, "said": _said(out, stated, bent.flat)}
 
@@ -196,4 +199,6 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
             said.append(f"{ALIKE.format('It')}; loosen the bound for one that tells rows apart.")
     said.append(said_of(None if bent is None else bent["trained_under"], flat))
     said.append(worth_of_rows(out["more_rows"]))
+    if "left_out" in out:
+        said.append(left_out([out]).strip())
     return " ".join(filter(None, said))

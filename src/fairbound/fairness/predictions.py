@@ -13,7 +13,7 @@ from fairbound.base.names import shortlist
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import natural_order, texts_of
 from fairbound.rows.labels import two_valued
-from fairbound.rows.reading import column_values, number_column, plain_array
+from fairbound.rows.reading import column_values, is_missing, number_column, plain_array
 from fairbound.rows.scores import as_logits, strays_of
 
 
@@ -47,6 +47,11 @@ def read_decisions(
         return np.asarray(scores), (logits > 0).astype(np.int64), classes
     if threshold is not None:
         raise OptionError("threshold= (--threshold) is of scores, and these are words; leave it out.")
+    if (gone := np.array([is_missing(v) for v in column_values("scores", scores)])).any():
+        raise DataError(
+            f"the decision is missing in {gone.sum():,} of {len(gone):,} rows, the first in row {gone.argmax()} (counting from 0). "
+            "Drop these rows or fill them."
+        )
     try:
         y, meant = two_valued(scores, len(values), classes, positive)
     except DataError:

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.fairness.areas.judging import cells_of_rows, largest_difference
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.fairness.scored import Scored
@@ -110,9 +111,26 @@ class ScaleAndShift(BaseEstimator):
         target = read_targets(y, len(groups))
         if s.shape != (len(groups),) or not np.isfinite(s).all() or target is None:
             raise DataError("scores must be (n,) finite numbers, with y and sensitive_features of the same rows.")
-        if len(groups.attributes) != 1 or len(groups.labels[0]) != 2 or (groups.codes < 0).any():
-            raise DataError("ScaleAndShift takes one attribute of two groups, known for every row.")
+        check_two_groups(groups)
         return groups, s, np.asarray(target, dtype=np.int64)
+
+
+def check_two_groups(groups: Groups) -> None:
+    """Raises: DataError where groups are not two of one attribute, known for every row, whose scores can be moved."""
+    needed = "scores are moved for one of two groups"
+    if len(groups.attributes) != 1:
+        raise DataError(f"{needed}: name one attribute, not {len(groups.attributes)}, {shortlist(groups.attributes)}.")
+    name, labels, gone = groups.attributes[0], groups.labels[0], groups.codes[:, 0] < 0
+    if len(labels) != 2:
+        raise DataError(
+            f"{needed}: {name!r} has {len(labels)}, {shortlist(labels, quoted=True)}. Merge them into two, or leave out the rows of "
+            "others."
+        )
+    if gone.any():
+        raise DataError(
+            f"{needed}, which must be known for every row: {name!r} is missing in {gone.sum():,} of {len(gone):,} rows, the first in row "
+            f"{gone.argmax()} (counting from 0). Fill them in, or leave these rows out."
+        )
 
 
 def _moved_wins(s: np.ndarray, cells: np.ndarray, mine: np.ndarray) -> Callable[[float, float], Wins]:

@@ -41,6 +41,23 @@ def tells(line: dict[str, Any]) -> str:
     return "lower" if line["upper"] < 0 else "no clear difference"
 
 
+MOST_LINES = 30
+"""Differences that a printed table shows."""
+
+
+def most_telling(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The differences that a printed table shows, in their order: all that are of no single group, and of the others
+    those that are clear, the largest first, then those that are not."""
+    if len(lines) <= MOST_LINES:
+        return lines
+    of_groups = [i for i, d in enumerate(lines) if ", " in d["name"] and " = " in d["name"]]
+    clear = ("higher", "lower")
+    of_groups.sort(key=lambda i: (tells(lines[i]) not in clear, -abs(lines[i]["difference"] or 0)))
+    others = len(lines) - len(of_groups)
+    left = set(of_groups[max(MOST_LINES - others, 0) :])
+    return [d for i, d in enumerate(lines) if i not in left]
+
+
 def said(found: dict[str, Any]) -> str:
     """The comparison in a sentence or two."""
     clear = [f"{d['name']} ({tells(d)})" for d in found["differences"] if tells(d) in ("higher", "lower")]

@@ -12,7 +12,7 @@ from typing import Any
 from fairbound.base.extras import extra
 from fairbound.base.names import seen
 from fairbound.report import words
-from fairbound.report.compare import COMPARE_SCHEMA, said, tells
+from fairbound.report.compare import COMPARE_SCHEMA, most_telling, said, tells
 from fairbound.report.schema import validate
 from fairbound.report.tables import compared, metric_of, model_metrics
 from fairbound.report.tables import groups as group_tables
@@ -105,6 +105,7 @@ def _differences(found: dict[str, Any], width: int) -> str:
     title = f"{second} less {first} on {found['rows']:,} rows"
     interval = f"{words.percent(found['confidence'])} interval"
     heads = ("measured", first, second, "difference", interval, "verdict")
+    shown = most_telling(found["differences"])
     rows = [
         (
             d["name"],
@@ -112,9 +113,14 @@ def _differences(found: dict[str, Any], width: int) -> str:
             _interval(d).strip() or "–",
             tells(d),
         )
-        for d in found["differences"]
+        for d in shown
     ]
     parts = [printable(said(found)), grid(title, heads, rows, ("verdict",), width)]
+    if left := len(found["differences"]) - len(shown):
+        parts.append(
+            f"{left:,} more differences between groups are not shown, the less clear and the smaller ones; all are in the data (--json, "
+            "compare.json of --out)."
+        )
     return "\n\n".join(parts + [f"warning: {printable(w)}" for w in found["warnings"]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -118,6 +119,15 @@ def _says_no(label: Any) -> bool:
     return isinstance(label, str) and NO.search(label) is not None
 
 
+def differently_spelled(classes: Sequence[Any]) -> str:
+    """A sentence on labels that differ only in capitals or blanks; "" where there are none."""
+    spelled: dict[str, list[Any]] = {}
+    for label in classes:
+        spelled.setdefault(unspelled(label), []).append(label)
+    alike = [" and ".join(map(repr, same)) for same in spelled.values() if len(same) > 1]
+    return f"Of these {', and '.join(alike)} differ only in capitals or blanks." if alike else ""
+
+
 def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = None, positive: Any = None) -> str:
     """What is said where `what`, None for all that was asked, needs two classes and the labels, of class numbers `codes`
     (n,), have more. positive: the label that was named as positive, if one was."""
@@ -130,6 +140,8 @@ def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = N
     needed += f", a positive and a negative one, but the labels have {len(classes)} values, {shortlist(classes, quoted=True)}."
     if len(classes) > MANY_NUMBERS and not any(isinstance(c, str) for c in classes):
         return f"{needed} Where these are amounts, make a label of those above a threshold, {REGRESSOR}"
+    if alike := differently_spelled(classes):
+        return f"{needed} {alike} Write them alike."
     times = np.bincount(codes, minlength=len(classes))
     if len(classes) == 3 and times.min() == 1 and np.sort(times)[1] >= FEWEST:
         alone = int(times.argmin())

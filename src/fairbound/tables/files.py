@@ -48,7 +48,9 @@ def read_table(
     money and before decimals of others. A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as
     12; 1 015; ($30) as -30; $1.2k as 1200) is read as numbers, with a DataWarning that says so; another one warns of a
     column that stays text though it may be numbers.
-    kinds: how single columns are read, such as Kinds(text=frozenset({"code"})).
+    kinds: how single columns are read, such as Kinds(text=frozenset({"code"})). Kinds(keys=frozenset({"sex"})) reads
+    groups and persons as the command line does: without blanks at the ends of their cells, which are kept otherwise,
+    and 1.0 as 1.
 
     Raises: FileNotFoundError or IsADirectoryError for a wrong path; DataError for an empty file, a header without rows,
     duplicate names in the header, rows longer or shorter than the header (with the line), a truncated or damaged gzip

@@ -91,6 +91,17 @@ def test_a_comparison_is_printed_by_the_function_that_prints_audits():
     assert "decisions differ." in text and all(f"warning: {w}" in text for w in found["warnings"])
 
 
+def test_of_many_groups_the_clearest_differences_are_printed_and_the_others_counted():
+    first, second, y, groups = made()
+    many = {**groups, "place": np.arange(len(y)) % 40}
+    found = fb.compare(first, second, y, many, "demographic_parity[by=sex] <= 0.1", draws=100)
+    text, names = fb.report.table(found), [d["name"] for d in found["differences"]]
+    shown = [name for name in names if f"│ {name} " in text]
+    clear = [d["name"] for d in found["differences"] if d["lower"] is not None and (d["lower"] > 0 or d["upper"] < 0)]
+    assert len(shown) == 30 and len(clear) < 30 and {*clear, "accuracy", names[-1]} <= set(shown)
+    assert f"{len(names) - 30} more differences between groups are not shown" in text and "--json" in text
+
+
 def test_bounds_on_a_class_are_compared_by_the_names_of_the_labels():
     first, second, y, _ = made()
     named = np.where(y == 1, "Y", "N")

@@ -93,3 +93,19 @@ def test_what_is_refused(run, folder, arguments, said):
     common = ["--data", folder / "rows.csv", "--label", "hired", "--group", "sex", "--out", folder / "no"]
     code, _, err = run(arguments[0], *common, *arguments[1:])
     assert code == 2 and said in err
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("sex", "gone.csv: scores are moved for one of two groups, which must be known for every row: 'sex' is missing in 2 of 600"),
+        ("score", "gone.csv: the score is missing or infinite in 2 of 600 rows, the first in line 6 of the file"),
+    ],
+)  # fmt: skip
+def test_shift_says_where_groups_and_scores_are_missing(run, folder, column, said):
+    made = pd.read_csv(folder / "rows.csv")
+    made.loc[[4, 9], column] = np.nan
+    made.to_csv(folder / "gone.csv", index=False)
+    common = ["--data", folder / "gone.csv", "--label", "hired", "--score", "score", "--group", "sex", "--out", folder]
+    code, _, err = run("shift", *common, "--constraint", BOUND)
+    assert code == 2 and said in err and "line 6 of the file" in err, err

@@ -684,3 +684,18 @@ def test_features_that_look_like_identifiers_are_named_with_the_option_that_leav
 def test_wrong_use_points_at_the_help_of_its_command(run):
     code, _, said = run("fit", "--postive", "yes")
     assert code == 2 and "See fairbound fit --help." in said
+
+
+def test_groups_left_out_by_fewest_are_named_before_a_bound_is_chosen(run, tmp_path):
+    table = people()
+    table.loc[table.index[::90], "sex"] = "X"
+    table.to_csv(tmp_path / "few.csv", index=False)
+    bound = "demographic_parity[fewest=20]"
+    usual = ["--data", tmp_path / "few.csv", "--label", "approved", "--group", "sex", *QUICK, "--out", tmp_path]
+    code, text, _ = run("frontier", *usual, "--constraint", bound, "--bounds", "0.2", "--seeds", 1)
+    assert code == 0 and "Rows held out with seed 0: left out (fewest=20): 1 group with" in text and "X (" in text
+    found = json.loads((tmp_path / "frontier.json").read_text())
+    assert all(point["left_out_groups"][0]["group"].endswith("X") for point in found["points"])
+    code, text, _ = run("feasibility", *usual, "--constraint", f"{bound} <= 0.2")
+    assert code == 0 and "Left out (fewest=20): 1 group with" in text
+    assert json.loads((tmp_path / "feasibility.json").read_text())["left_out"] == ["X"]

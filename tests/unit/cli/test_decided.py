@@ -350,3 +350,30 @@ def test_a_report_on_decisions_alone_speaks_of_decisions(run, lent, tmp_path):
     assert not any(
         words in page for words in ("Held-out rows", "held-out rows", "held out", "surrogate used in training")
     )
+
+
+@pytest.mark.parametrize("score", ["p>0.5", "d"])
+def test_decisions_have_no_area_under_a_curve(run, lent, tmp_path, score):
+    path, table = lent
+    table = table.dropna().assign(d=lambda t: (t.p > 0.5).astype(int))
+    table.loc[table.index[:50], "paid"] = "no"
+    table.to_csv(path, index=False)
+    args = ("--data", path, "--label", "paid", "--group", "sex", "--out", tmp_path / "o", "--json")
+    for column, known in ((score, False), ("p", True)):
+        code, out, err = run("audit", "--score", column, *args)
+        assert code == 0 and (json.loads(out)["metrics"]["auc"] is not None) == known, (out, err)
+
+
+def test_missing_decisions_are_not_called_labels(run, lent, tmp_path):
+    path, table = lent
+    table.loc[3:4, "said"] = None
+    table.to_csv(path, index=False)
+    code, _, err = run(*in_words(path, tmp_path / "o"))
+    assert code == 2 and "decision column 'said': 2 of 2,000 decisions are missing, the first in line 5" in err, err
+    code, _, err = run("compare", "said", "p>0.5", "--data", path, "--positive", "approved", "--group", "sex")
+    assert code == 2 and "the decision is missing in 2 of 2,000 rows, the first in line 5" in err, err
+
+
+def test_a_positive_label_of_scores_is_refused_by_the_option_s_name_alone(run, lent):
+    code, _, err = run("compare", "p", "w", "--data", lent[0], "--group", "sex", "--positive", "approved")
+    assert code == 2 and "fairbound: --positive names one of two words" in err.replace(f"{lent[0].name}: ", ""), err

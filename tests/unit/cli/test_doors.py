@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import os
 import re
@@ -184,6 +185,9 @@ def test_a_model_that_is_not_confirmed_and_is_refused_is_not_wrong_use(capsys, t
     said = capsys.readouterr().err
     assert code == 3 and "cannot be certified" in said, said
     assert not (out / "model").exists()
+    assert main(["fit", "--data", str(path), "--label", "y", "--group", "g", "--out", str(out), *bound, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["exit_code"] == 3 and found["refused"] and "cannot be certified" in found["reason"], found
 
 
 def test_a_file_in_another_encoding_is_told_what_the_shell_can_do(capsys, tmp_path):

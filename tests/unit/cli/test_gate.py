@@ -69,7 +69,7 @@ def test_the_gate_of_the_page_is_passed_and_a_tighter_one_is_closed(run, folder)
     code, out, _ = run("gate", "--config", path)
     assert code == 1 and "the gate is closed" in out and closed.reasons[0] in out
     code, out, _ = run("gate", "--config", path, "--json")
-    assert code == 1 and json.loads(out)["passed"] is False
+    assert code == 1 == json.loads(out)["exit_code"] and json.loads(out)["passed"] is False
     assert json.loads(out)["audit"]["out"] is None  # no folder is named, and the one that was used is gone
     code, out, _ = run("gate", "--config", gate(folder, "page.toml", constraint=["demographic_parity <= 0.12"]))
     assert code == 0 and "warning" not in out

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairbound as fb
+
 MISSING = (7, 50, 51, 200)
 LINES = {
     "fit": ("fit", "--no-baseline"),
@@ -121,3 +123,17 @@ def test_an_infinite_number_to_predict_is_named_by_its_line(run, files, tmp_path
     table.to_csv(files[0], index=False)
     code, _, said = called(run, "regress", files[0], tmp_path / "out", "--drop-missing-labels")
     assert code == 2 and "line 62 of the file holds an infinite number" in said, said
+
+
+@pytest.mark.parametrize("name", ["fit", "certify", "parts", "reduction"])
+def test_the_numbers_of_the_rows_held_out_are_those_of_the_file(run, files, tmp_path, name):
+    code, out, err = called(run, name, files[0], tmp_path / "o", "--drop-missing-labels", "--json")
+    assert code != 2, err
+    written = "decisions.csv" if name == "reduction" else "held_out.csv"
+    held = pd.read_csv(tmp_path / "o" / written)
+    table = pd.read_csv(files[0]).iloc[held.row]
+    assert len(held) == json.loads(out)["rows"] and not set(held.row) & set(MISSING)
+    decided = (
+        held.decision if name == "reduction" else fb.load(tmp_path / "o" / "model").predict(table[["x", "z", "s", "q"]])
+    )
+    assert np.mean(np.asarray(decided) == table.y) == pytest.approx(json.loads(out)["metrics"]["accuracy"])

@@ -109,3 +109,11 @@ def test_features_that_look_like_identifiers_are_warned_of(tmp_path):
     with pytest.warns(DataWarning, match="and are features: case. Leave them out with drop= if they are"):
         load_csv(tmp_path / "t.csv", label="hired", sensitive="sex")
     load_csv(tmp_path / "t.csv", label="hired", sensitive="sex", drop=["case"])
+
+
+def test_sensitive_columns_are_read_as_the_command_line_reads_groups(tmp_path):
+    rows = [f"{20 + i},{'F' if i % 3 else 'F '},{'1.0' if i % 2 else '1'},{i % 2}" for i in range(12)]
+    path = write(tmp_path, "age,sex,code,risk\n" + "\n".join(rows) + "\n")
+    with pytest.warns(DataWarning, match="'F' and 'F ', which differ only in blanks and are read as one"):
+        data = load_csv(path, "risk", ["sex", "code"])
+    assert set(data.sensitive["sex"]) == {"F"} and set(data.sensitive["code"]) == {"1"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -140,6 +142,13 @@ def test_the_class_to_set_against_the_rest_is_the_one_that_was_named():
 def test_labels_that_differ_in_capitals_or_blanks_alone_are_said_to():
     with pytest.raises(DataError, match="3 values, 'No', 'Yes', 'yes ', which differ only in capitals or blanks"):
         binary_labels(["No", "Yes", "yes ", "No"])
+
+
+def test_of_three_labels_and_more_those_spelled_alike_are_named_first():
+    said = "'Yes' and 'yes' differ only in capitals or blanks. Write them alike. "
+    with pytest.raises(DataError, match=re.escape(said)) as raised:
+        binary_labels(["No", "Yes", "yes", "lost"], positive="yes")
+    assert "one class against the rest" not in str(raised.value)
 
 
 def test_the_number_of_classes_stands_for_labels_from_0():
