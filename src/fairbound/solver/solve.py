@@ -13,6 +13,7 @@ from fairbound.base.records import Counts
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.methods.method import State, check_needs
 from fairbound.problems.problem import Problem
+from fairbound.problems.stated import check_stated
 from fairbound.solver.budget import Budget
 from fairbound.solver.run import FIRST_RECORD, Run, Settings, Spacing, Stopped
 
@@ -118,10 +119,12 @@ def solve(
     progress: whether lines go to standard error, after one that says which run they are of.
     callback: a function of each record.
     keep: what to keep of a record.
-    Raises: OptionError for wrong options, for a start outside the domain, and where the problem lacks what the method needs;
+    Raises: OptionError for wrong options, for a start outside the domain, where the problem lacks what the method needs,
+        and where what it says of itself or gives is of another kind or shape than `Problem` says;
         NonFiniteError; CheckpointError.
     """
     method = algorithm_named(algorithm)
+    check_stated(problem)
     check_needs(method, problem)
     settings = Settings(
         method=method,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairbound.methods.method import check_needs
 from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.stated import check_stated
 from fairbound.problems.wrappers import Wrapper
 
 Make = Problem | Callable[..., Problem]
@@ -22,8 +23,10 @@ def is_made(problem: Make) -> bool:
 
 
 def make_problem(problem: Make, **options: Any) -> Any:
-    """The problem itself, or a fresh one from its maker."""
-    return problem if is_made(problem) else problem(**options)  # type: ignore[operator]
+    """The problem itself, or a fresh one from its maker. Raises: OptionError where it says of itself what cannot be."""
+    made = problem if is_made(problem) else problem(**options)  # type: ignore[operator]
+    check_stated(made)
+    return made
 
 
 def run(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fairbound.base.seeds import seed_for
 from fairbound.problems.problem import Evaluation, Problem
+from fairbound.problems.wrappers import Counted
 from fairbound.testing.running import Make, close, make_problem
 
 DIRECTIONS = 3
@@ -38,7 +39,7 @@ def check_gradient(
         for each in ((0,), (0, 1)):
             check_gradient(problem, seeds=each, points=points, batch_size=batch_size, kinds=kinds, tolerance=tolerance)
         return
-    made = make_problem(problem)
+    made = Counted(make_problem(problem))  # which checks what the verbs give for its kind and shape
     generator = torch.Generator().manual_seed(seed_for("check gradient", *seeds))
     x0 = made.start(tuple(seeds))
     if x0.dtype != torch.float64:

@@ -37,9 +37,7 @@ def said():
 
 def test_both_warnings_advise_to_leave_the_groups_out(said):
     texts, facts = said
-    small, learnt = (
-        next(t for t in texts if words in t) for words in ("too few training rows", "the same answer")
-    )
+    small, learnt = (next(t for t in texts if words in t) for words in ("too few training rows", "the same answer"))
     text = "equalized_odds[fewest=10] <= 0.1"
     assert f"leave groups of so few rows out ({text})" in small
     assert f"leave them out ({text}), merge them with others, mark their values missing, or loosen the bound" in learnt
