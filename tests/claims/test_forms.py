@@ -11,6 +11,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.cli.bounds import stated_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import NOTIONS
@@ -247,6 +248,10 @@ def _calibration_gap_is_what_its_name_says(X, y, group):
     assert again["value"] == pytest.approx(gap) and again["upper"] >= found["upper"] - 1e-9  # no new evidence
     problem = FairProblem(MLP(3), X, y, group, "calibration_gap <= 0.1", dtype=torch.float64)
     check_gradient(problem, kinds=("full",), batch_size=40, points=1)
+    with pytest.raises(
+        OptionError, match=r"no model meets 'calibration_gap <= -0.1': it bounds .* State a bound of at least 0"
+    ):
+        fb.FairClassifier("calibration_gap <= -0.1").fit(X, y, sensitive_features=group)
     made = fb.FairClassifier("calibration_gap <= 0.02").fit(X, y, sensitive_features=group)
     stated = made.fit_report_["constraints"][0]
     scores = made.decision_function(X)
@@ -263,6 +268,19 @@ def test_a_notion_without_a_verdict_says_what_to_write():
         fb.measure(RankingLoss(), X[:, 0], y, group, threshold=0)
     with pytest.raises(OptionError, match=message):
         fb.audit(X[:, 0], y, group, RankingLoss(), threshold=0)
+
+
+def test_a_notion_without_a_verdict_is_refused_before_what_would_judge_it_trains(monkeypatch):
+    X, y, group = rows()
+    message = r"its class RankingLoss has no judge\(rows, alpha\)"
+    monkeypatch.setattr(fb.FairClassifier, "_fit", lambda *a, **k: pytest.fail("trained"))
+    with pytest.raises(OptionError, match=message):
+        fb.FairClassifier(RankingLoss(), certify=True).fit(X, y, sensitive_features=group)
+    with pytest.raises(OptionError, match=message):
+        fb.feasibility(RankingLoss(), X, y, group)
+    with pytest.raises(OptionError, match=message):
+        monkeypatch.setattr("fairbound.cli.bounds.constraint", lambda text, **_: RankingLoss())
+        stated_bounds(["ranking_loss <= 0.5"])
 
 
 def _calm_scores_are_what_their_name_says(bound, X, y, group):
