@@ -411,6 +411,44 @@ class WorstLosses(OfTest):
         builder.combine(WorstMeans(cells, max(1, groups // 2), self.bound), ["worst half"])
 
 
+@dataclass(frozen=True)
+class EachMean:
+    """The mean of each of two cells is at most `limit`: two numbers of one function."""
+
+    cells: tuple[int, ...]
+    limit: float
+    m, unbiased = 2, True
+
+    def value(self, q):
+        return q[..., list(self.cells)] - self.limit, q
+
+    def vjp(self, w, q):
+        dq = torch.zeros_like(q)
+        dq[..., list(self.cells)] = w
+        return dq
+
+
+class TwoMeans(OfTest):
+    def compile(self, builder):
+        column = builder.cells(LOGISTIC, (0,), (None,), lambda: ["a", "b"])
+        builder.combine(EachMean((column.offset, column.offset + 1), self.bound), ["a", "b"])
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_the_slope_of_the_objective_alone_is_that_of_a_batch_that_lacks_a_group_too(seeds):
+    """Functions of several numbers are left out where the objective alone is asked for, and which of them the batch
+    lacks with them."""
+    X, y, group = rows()
+    problem = FairProblem(MLP(3), X, y, group, [TwoMeans(), TwoMeans()], dtype=torch.float64)
+    x, lacking = problem.start(seeds), 0
+    for k in range(20):
+        batch = problem.sample(seeds, "few", k, 2, "uniform")
+        evaluation, jacobian = problem.jacobian(x, batch)
+        lacking += evaluation.seen is not None and not bool(evaluation.seen.all())
+        assert torch.allclose(problem.gradient(x, batch, (1.0, None))[1], jacobian[..., 0, :], atol=1e-12)
+    assert lacking > 3
+
+
 @pytest.mark.parametrize("bound", [WorstLosses(), RankingLoss()])
 @pytest.mark.parametrize("validation", ["auto", 0.3])
 def test_a_classifier_is_trained_under_a_bound_without_cells(bound, validation):

@@ -110,7 +110,8 @@ def solve(
     checkpoint: file to write every `checkpoint_every` seconds, on an interrupt and at the end. Where it exists the run
         goes on from it, bit for bit as an unbroken one would.
     checkpoint_every: seconds.
-    nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
+    nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record, or point tried after the last
+        step) and count it.
     patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the
         bounds.
     average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
