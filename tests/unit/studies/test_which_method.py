@@ -161,6 +161,6 @@ def test_data_that_are_not_there_are_said_once_before_the_first_cell(tmp_path, m
     items = tuple(replace(item, data=tuple(d for d in item.data if d in images)) for item in study.items)
     study = replace(study, items=tuple(item for item in items if item.data))
     said = []
-    with pytest.raises(OptionError, match=r"is left out: .*mnist-test"):
+    with pytest.raises(OptionError, match=r"is left out: the data folder .* does not exist"):
         run_study(study, tmp_path / "out", say=said.append)
     assert said == [] and not list((tmp_path / "out" / "cells").iterdir())
