@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound.base.version import __version__
 
 if TYPE_CHECKING:
-    from fairbound import data, metrics, optim, report
+    from fairbound import data, methods, metrics, optim, report
     from fairbound.audits.audit import audit
     from fairbound.audits.compare import compare
     from fairbound.audits.counts import AuditCounts
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from fairbound.subproblems.multipliers import kkt
     from fairbound.tables import TableEncoder, TableOptions
 
-_ROOMS = ("data", "metrics", "optim", "report")
+_ROOMS = ("data", "methods", "metrics", "optim", "report")
 _WHERE = {
     "ALM": "fairbound.methods",
     "AuditCounts": "fairbound.audits.counts",
@@ -178,6 +178,7 @@ __all__ = [
     "kkt",
     "load",
     "measure",
+    "methods",
     "metrics",
     "optim",
     "report",

@@ -11,6 +11,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
+from fairbound.cli.bounds import stated_bounds
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import NOTIONS
@@ -247,6 +248,10 @@ def _calibration_gap_is_what_its_name_says(X, y, group):
     assert again["value"] == pytest.approx(gap) and again["upper"] >= found["upper"] - 1e-9  # no new evidence
     problem = FairProblem(MLP(3), X, y, group, "calibration_gap <= 0.1", dtype=torch.float64)
     check_gradient(problem, kinds=("full",), batch_size=40, points=1)
+    with pytest.raises(
+        OptionError, match=r"no model meets 'calibration_gap <= -0.1': it bounds .* State a bound of at least 0"
+    ):
+        fb.FairClassifier("calibration_gap <= -0.1").fit(X, y, sensitive_features=group)
     made = fb.FairClassifier("calibration_gap <= 0.02").fit(X, y, sensitive_features=group)
     stated = made.fit_report_["constraints"][0]
     scores = made.decision_function(X)
@@ -263,6 +268,19 @@ def test_a_notion_without_a_verdict_says_what_to_write():
         fb.measure(RankingLoss(), X[:, 0], y, group, threshold=0)
     with pytest.raises(OptionError, match=message):
         fb.audit(X[:, 0], y, group, RankingLoss(), threshold=0)
+
+
+def test_a_notion_without_a_verdict_is_refused_before_what_would_judge_it_trains(monkeypatch):
+    X, y, group = rows()
+    message = r"its class RankingLoss has no judge\(rows, alpha\)"
+    monkeypatch.setattr(fb.FairClassifier, "_fit", lambda *a, **k: pytest.fail("trained"))
+    with pytest.raises(OptionError, match=message):
+        fb.FairClassifier(RankingLoss(), certify=True).fit(X, y, sensitive_features=group)
+    with pytest.raises(OptionError, match=message):
+        fb.feasibility(RankingLoss(), X, y, group)
+    with pytest.raises(OptionError, match=message):
+        monkeypatch.setattr("fairbound.cli.bounds.constraint", lambda text, **_: RankingLoss())
+        stated_bounds(["ranking_loss <= 0.5"])
 
 
 def _calm_scores_are_what_their_name_says(bound, X, y, group):
@@ -391,6 +409,44 @@ class WorstLosses(OfTest):
         column = builder.cells(LOGISTIC, (0,), (None,), lambda: list("abcdefg")[:groups])
         cells = tuple(range(column.offset, column.offset + groups))
         builder.combine(WorstMeans(cells, max(1, groups // 2), self.bound), ["worst half"])
+
+
+@dataclass(frozen=True)
+class EachMean:
+    """The mean of each of two cells is at most `limit`: two numbers of one function."""
+
+    cells: tuple[int, ...]
+    limit: float
+    m, unbiased = 2, True
+
+    def value(self, q):
+        return q[..., list(self.cells)] - self.limit, q
+
+    def vjp(self, w, q):
+        dq = torch.zeros_like(q)
+        dq[..., list(self.cells)] = w
+        return dq
+
+
+class TwoMeans(OfTest):
+    def compile(self, builder):
+        column = builder.cells(LOGISTIC, (0,), (None,), lambda: ["a", "b"])
+        builder.combine(EachMean((column.offset, column.offset + 1), self.bound), ["a", "b"])
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_the_slope_of_the_objective_alone_is_that_of_a_batch_that_lacks_a_group_too(seeds):
+    """Functions of several numbers are left out where the objective alone is asked for, and which of them the batch
+    lacks with them."""
+    X, y, group = rows()
+    problem = FairProblem(MLP(3), X, y, group, [TwoMeans(), TwoMeans()], dtype=torch.float64)
+    x, lacking = problem.start(seeds), 0
+    for k in range(20):
+        batch = problem.sample(seeds, "few", k, 2, "uniform")
+        evaluation, jacobian = problem.jacobian(x, batch)
+        lacking += evaluation.seen is not None and not bool(evaluation.seen.all())
+        assert torch.allclose(problem.gradient(x, batch, (1.0, None))[1], jacobian[..., 0, :], atol=1e-12)
+    assert lacking > 3
 
 
 @pytest.mark.parametrize("bound", [WorstLosses(), RankingLoss()])

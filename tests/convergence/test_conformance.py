@@ -243,10 +243,13 @@ def test_the_checks_catch_a_method_that_breaks_each_promise():
         "resumed": {"hidden": True},
         "stack differs": {"noise": lambda x: x.add_(x.sum() * 1e-3)},
         "counts": {"uncounted": True},
+        r"called evaluate 10 times in 10 steps.*sampling=\"full\"": {"evaluates": True},
     }
     for words, fault in broken.items():
         with pytest.raises(AssertionError, match=words):
             conformance(_Broken(step_size=0.1, fault=fault), make)
+    with pytest.raises(AssertionError, match=r"outside the problem's domain, by .*Take problem.domain.project"):
+        conformance(_Broken(step_size=0.1, fault={"noise": lambda x: x.add_(1.0)}), NOISY["simplex"])
     with pytest.raises(AssertionError, match="above the least possible"):
         check_optimum(config, MAKERS["active"], steps=500, violation=0.01, last_step=0.1)
     with pytest.raises(AssertionError, match=r"f - f\*"):
@@ -268,6 +271,8 @@ class _Broken(SGD):
     def step(self, state, problem, draws):
         if "uncounted" in self.fault:
             problem = getattr(problem, "inner", problem)
+        if "evaluates" in self.fault:
+            problem.evaluate(state.x)
         state = super().step(state, problem, draws)
         if "noise" in self.fault:
             self.fault["noise"](state.x)

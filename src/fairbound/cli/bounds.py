@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fairbound.fairness.bound import check_judged
 from fairbound.fairness.notions import Bound, constraint, constraints
 
 _EACH = re.compile(r"[\[,]\s*each\s*[\],]")
@@ -43,9 +44,11 @@ def bounds_for(options: Any, *models: Any) -> list[Bound]:
 def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
     """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else.
 
-    bound: the number of texts that state none.
+    bound: the number of texts that state none. Raises: OptionError also of a bound without a verdict on rows, which
+    every command gives.
     """
     bounds: list[Bound] = [constraint(text, bound=bound) for text in texts]
     if cross:
         bounds = [b if _EACH.search(text) else b.over("crossed") for b, text in zip(bounds, texts, strict=True)]
-    return list(constraints(bounds))
+    check_judged(made := list(constraints(bounds)))
+    return made

@@ -21,7 +21,7 @@ from fairbound.cli.training import Trained, held_out, judged, parameters, report
 from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.fit_report import UNDER_BOUNDS, WITHOUT_BOUNDS
+from fairbound.estimators.fit_report import WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import encoder_options
@@ -169,8 +169,12 @@ def _with_reason(said: list[str], facts: dict[str, Any], baseline: FairClassifie
     """The warnings, where neither model is better than a constant with the reason, which is not the bound."""
     if baseline is None or not (facts["no_better_than_constant"] and baseline.fit_report_["no_better_than_constant"]):
         return said
-    may_help = facts["what_may_help"] or UNDER_BOUNDS
-    return [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
+    may_help = facts["what_may_help"]
+    return (
+        said
+        if may_help is None
+        else [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
+    )
 
 
 def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:

@@ -42,7 +42,7 @@ from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.judged_models import Judged, fall_back, judged, pareto
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.training_rows import check_readable
-from fairbound.fairness.bound import Bound
+from fairbound.fairness.bound import Bound, check_judged
 from fairbound.fairness.notions import constraints
 
 CHOOSE = 0.1
@@ -123,7 +123,8 @@ def _checked(classifier: Any) -> tuple[tuple[Bound, ...], float]:
 
 
 def check_certifiable(stated: Sequence[Bound]) -> None:
-    """Raises: OptionError naming a bound of whose value no interval holds well enough."""
+    """Raises: OptionError naming a bound that has no verdict, or of whose value no interval holds well enough."""
+    check_judged(stated)
     for bound in stated:
         if bound.uncertain is not None:
             raise OptionError(f"{bound.text!r} cannot be certified: {bound.uncertain}")

@@ -21,7 +21,7 @@ from fairbound.estimators.judged_models import Judged, excess, judged
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.knee import bend, said_of
 from fairbound.estimators.parameter_checks import classifier_bounds
-from fairbound.fairness.bound import Bound
+from fairbound.fairness.bound import Bound, check_judged
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.split import stratified_split
@@ -74,6 +74,7 @@ def feasibility(
     if len(bounds) != 1:
         raise OptionError(f"feasibility asks about one bound, got {len(bounds)}; ask about each by itself.")
     stated = bounds[0]
+    check_judged(bounds)
     check_confidence(confidence)
     if unknown := sorted(set(options) - set(FairClassifier().get_params())):
         raise OptionError(f"FairClassifier has no parameter {unknown[0]!r}, so feasibility takes none.")

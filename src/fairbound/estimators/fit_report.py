@@ -29,6 +29,7 @@ from fairbound.fairness.bound import remarks_on
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
+from fairbound.models.mlp import is_linear
 from fairbound.problems.problem import Measured
 from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import Groups
@@ -38,11 +39,8 @@ from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
-UNDER_BOUNDS = (
-    "Try objective='accuracy', algorithm='alm' or a network (mlp:16), train longer (a larger budget), loosen the bound, or merge small "
-    "groups; where a model without the bound is no better, the features tell too little of the label."
-)
-"""What to do about a model that is no better than a constant: without bounds, and under them."""
+UNDER_BOUNDS = "{}rain longer (a larger budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell too little of the label."
+"""What to do about a model that is no better than a constant: without bounds, and under them, with what `_untried` begins."""
 UNDER_FEW_ROWS = (
     "Groups of few rows leave it hardly another choice, whatever the method or the budget: {}merge them with others, mark their "
     "values missing, or loosen the bound; where a model without the bound is no better, the features tell too little of the label."
@@ -90,7 +88,7 @@ def fit_report(
     cautions += [telling] if telling else []
     aim = accuracy if _aims_at_accuracy(problem) else None
     common = _share_as_accurate(problem, aim)
-    help_ = _what_may_help(problem, below, near)
+    help_ = _what_may_help(trained, below, near)
     weighted = weighted_accuracy(problem, solution.x)
     nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), weighted, help_)
     shrunk += [] if weighted is None else [WEIGHTED.format(weighted)]
@@ -120,14 +118,27 @@ def fit_report(
     }
 
 
-def _what_may_help(problem: FairProblem, below: Sequence[BelowAStep], near: Mapping[str, Any]) -> str:
+def _untried(trained: Trained) -> str:
+    """The ways to a better model under bounds that this one was not made by."""
+    ways = {
+        "objective='accuracy'": trained.problem.refined,
+        "algorithm='alm'": trained.method.name == "alm",
+        "a network (mlp:16)": not is_linear(trained.problem.model),
+    }
+    left = [way for way, used in ways.items() if not used]
+    named = " or ".join(filter(None, [", ".join(left[:-1]), *left[-1:]]))
+    return f"Try {named}, t" if left else "T"
+
+
+def _what_may_help(trained: Trained, below: Sequence[BelowAStep], near: Mapping[str, Any]) -> str:
     """What to do about a model that has learnt nothing. below: the bounds that groups of few rows can hardly meet.
     near: the optimality of its end."""
+    problem = trained.problem
     if not problem.plan.notions or bounds_cost_nothing(near):
         return WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]
     first = next((found for found in below if found.bound.about == "group"), None)
     if first is None:
-        return UNDER_BOUNDS
+        return UNDER_BOUNDS.format(_untried(trained))
     if first.bound.bound == 0:
         return UNDER_EQUALITY
     return UNDER_FEW_ROWS.format("" if first.without is None else f"leave them out ({first.without}), ")

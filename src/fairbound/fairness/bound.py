@@ -34,6 +34,13 @@ def check_clustered(bounds: Sequence[Bound]) -> None:
             )
 
 
+def check_judged(bounds: Sequence[Bound]) -> None:
+    """Raises: OptionError naming a bound that has no verdict on rows, before anything is trained that is to be judged."""
+    for bound in bounds:
+        if type(bound).judge is Bound.judge:
+            raise bound.no_verdict()
+
+
 def remarks_on(bounds: Sequence[Any], attributes: Sequence[str]) -> list[str]:
     """What a reader must know of bounds that are judged together where these are the sensitive attributes."""
     said = [remark for bound in bounds for remark in bound.remarks(attributes)]
@@ -203,7 +210,11 @@ class Bound(ABC):
 
         Raises: OptionError where the notion has none of its own.
         """
-        raise OptionError(
+        raise self.no_verdict()
+
+    def no_verdict(self) -> OptionError:
+        """What to raise where the notion has no `judge` of its own."""
+        return OptionError(
             f"{self.text!r} can be trained under, but not measured or judged on rows: its class {type(self).__name__} "
             "has no judge(rows, alpha). Write one, as docs/extending.md shows: `return judge_shares(...)` of "
             "fairbound.fairness.judging for shares of rows, `return judge_means(...)` of "

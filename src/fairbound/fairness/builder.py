@@ -11,6 +11,7 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.base.names import Names, did_you_mean, shortlist
+from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.forms import Auxiliary, Combination, Function, Statistic
 from fairbound.fairness.plan import BestOff, CellColumn, Objective, Plan
@@ -18,6 +19,7 @@ from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring
 
 CONDITION = {None: "", 1: " | y=1", 0: " | y=0"}
+SLACK = 1e-12  # of the sum of two bounds, for rounding
 _LATER = 1 << 40  # quantities beyond the cells are numbered from here until the number of cells is known
 
 
@@ -272,7 +274,24 @@ class Builder:
             combinations=tuple(c for c, *_ in self._late),
             objective=self._objective,
         )
+        self._check_range(made)
         return self._numbered(replace(made, combined_cells=self._combined_cells(made)))
+
+    def _check_range(self, plan: Plan) -> None:
+        """Raises: OptionError naming a bound that asks of a number and of its negative, a - b and b - a, what no model
+        gives both."""
+        for number, bound in enumerate(plan.notions):
+            rows = plan.rows_of(number)
+            rows = rows[rows < len(plan.index)]
+            if plan.best or not (plan.bounds[rows] < 0).any():
+                continue
+            for one, other in mirrored(plan.index[rows], plan.coefficient[rows]).items():
+                i, j = int(rows[other]), int(rows[one])
+                if plan.bounds[i] + plan.bounds[j] < -SLACK:
+                    raise OptionError(
+                        f"no model meets {bound.text!r}: it bounds {plan.names[i]!r} and its negative, of which one is at least "
+                        f"0, by {plan.bounds[i]:g} and {plan.bounds[j]:g}. State a bound of at least 0."
+                    )
 
     def _combined_cells(self, plan: Plan) -> tuple[tuple[int, ...], ...]:
         """The cells that each combination reads, as in `combine`."""

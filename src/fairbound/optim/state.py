@@ -58,7 +58,8 @@ class DualReport:
         over the rows that they remember, by which they lag where they go on so. ranges: of bounds on rates that were
         broken, met and broken again, or the other way round, the least and the largest estimate lately, older ones fading
         into the present one. bounds: what was asked.
-    smallest: the estimate nearest to what is asked for at any update. multipliers: contrast name -> multiplier, those
+    smallest: the estimate nearest to what is asked for at any update: the smallest of a bound from above, of one from
+        below the largest. multipliers: contrast name -> multiplier, those
         above 0.
     raised: group -> what its rows weigh in the loss, where that is below 0: training raises their loss.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.

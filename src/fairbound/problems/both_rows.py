@@ -10,7 +10,8 @@ from torch import Tensor
 
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.problem import Evaluation, Problem, Ranges, Weights
-from fairbound.problems.wrappers import Wrapper, check_alike, rows_of
+from fairbound.problems.stated import rows_of
+from fairbound.problems.wrappers import Wrapper, check_alike
 
 
 class BothBatch(NamedTuple):

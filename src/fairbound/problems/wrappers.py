@@ -25,6 +25,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.records import Counts
 from fairbound.problems.base import FACTS, BaseProblem
 from fairbound.problems.problem import Evaluation, Measured, Problem, Ranges, Weights
+from fairbound.problems.stated import check_slopes, evaluation_of, pair_of, rows_of
 
 
 class Wrapper(BaseProblem):
@@ -115,7 +116,7 @@ class Counted(Wrapper):
 
     Every verb adds 1 to its own entry and the batch's `size` to `samples`; `unseen` is how many constraint values were
     asked of a batch that lacked one of their groups. Raises: OptionError, from a verb, where a batch does not say its
-    size.
+    size, or the problem gives something of another kind or shape than the protocol says.
     """
 
     def __init__(self, inner: Problem, counts: Counts | None = None):
@@ -132,25 +133,37 @@ class Counted(Wrapper):
     ) -> tuple[Evaluation | None, Tensor]:
         self.counts.gradients += 1
         self.counts.samples += rows_of(batch)
-        evaluation, gradient = self.inner.gradient(x, batch, weights)
-        if evaluation is not None:
+        evaluation, gradient = pair_of("gradient", self.inner.gradient(x, batch, weights))
+        if evaluation is not None or callable(weights):
             self._seen("gradient", x, evaluation)
+        check_slopes("gradient", x, gradient, self.inner.n)
         return evaluation, gradient
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         self.counts.jvps += 1
         self.counts.samples += rows_of(batch)
-        return self.inner.jvp(x, batch, dx)
+        along = self.inner.jvp(x, batch, dx)
+        if not self.inner.partial:
+            check_slopes("jvp", x, along, 1 + self.inner.m)
+        return along
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
         self.counts.jacobians += 1
         self.counts.samples += rows_of(batch)
-        evaluation, jacobian = self.inner.jacobian(x, batch, which)
-        return self._seen("jacobian", x, evaluation), jacobian
+        evaluation, jacobian = pair_of("jacobian", self.inner.jacobian(x, batch, which))
+        self._seen("jacobian", x, evaluation)
+        check_slopes("jacobian", x, jacobian, 1 + evaluation.g.shape[-1] if which is None else len(which), self.inner.n)
+        return evaluation, jacobian
 
-    def _seen(self, verb: str, x: Tensor, evaluation: Evaluation) -> Evaluation:
-        m = self.inner.m if evaluation.subset is None else len(evaluation.subset)
-        _check_shapes(self.inner, verb, x, evaluation.f, evaluation.g, m)
+    def nearer(self, x: Tensor) -> Tensor | None:
+        """The inner problem's: a point (n,) that misses its true bounds by less, or None."""
+        found = self.inner.nearer(x)
+        if found is not None:
+            check_slopes("nearer", x, found, self.inner.n)
+        return found
+
+    def _seen(self, verb: str, x: Tensor, found: Any) -> Evaluation:
+        evaluation = evaluation_of(self.inner, verb, x, found)
         if evaluation.seen is not None:
             self.counts.unseen += int((~evaluation.seen).sum())
         return evaluation
@@ -161,40 +174,6 @@ def counted_with(problem: Problem, change: Callable[[Problem], Problem]) -> Prob
     if isinstance(problem, Counted):
         return Counted(change(problem.inner), problem.counts)
     return change(problem)
-
-
-def measured(problem: Problem, x: Tensor) -> Measured:
-    """What `evaluate` says at x (..., n). Raises: OptionError where it is no Measured, or of other shapes than x and m
-    ask for."""
-    found = problem.evaluate(x)
-    if not isinstance(found, Measured):
-        raise OptionError(
-            f"evaluate must return a fairbound.problems.problem.Measured(f, g, {{}}), not {type(found).__name__}."
-        )
-    m = getattr(problem, "evaluated", problem.m - problem.lifted)  # of `BothRows` fewer than it trains under
-    _check_shapes(problem, "evaluate", x, found.f, found.g, m)
-    return found
-
-
-def _check_shapes(problem: Problem, verb: str, x: Tensor, f: Tensor, g: Tensor, m: int) -> None:
-    """Raises: OptionError unless f is one number for each run of x (..., n), and g (..., m)."""
-    lead = x.shape[:-1]
-    if f.shape != lead or g.shape != (*lead, m):
-        raise OptionError(
-            f"{verb} of the problem gave f of shape {tuple(f.shape)} and g of shape {tuple(g.shape)}. At x of shape {tuple(x.shape)} with "
-            f"m = {problem.m} they must be {tuple(lead)} and {(*lead, m)}: the constraints stand on the last axis of g, also where there is one."
-        )
-
-
-def rows_of(batch: Any) -> int:
-    """The rows of each run in a batch. Raises: OptionError where the batch has no whole number `size`."""
-    size = getattr(batch, "size", None)
-    if not isinstance(size, int):
-        raise OptionError(
-            f"a batch must say in an attribute `size`, a whole number, how many rows of each run it holds, by which samples "
-            f"and epochs are counted; a {type(batch).__name__} does not. Let `sample` return a NamedTuple with a field `size`."
-        )
-    return size
 
 
 class Rebounded(Wrapper):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fairbound.base.errors import NonFiniteError, OptionError
 from fairbound.problems.problem import Measured, Problem
-from fairbound.problems.wrappers import measured
+from fairbound.problems.stated import measured
 
 
 def outside(problem: Problem, x: Tensor) -> Tensor:

@@ -185,14 +185,25 @@ class Run:
         for r, seed in enumerate(self.settings.seeds):
             problem, held = self.problem.of_run(r), self.settings.validation
             held = None if held is None else held.of_run(r)
-            measure, run = partial(objective_and_violation, problem, held), None if single else r
+            measure, run = partial(self._tried, problem, held), None if single else r
             more: dict[str, Any] = {"run": run, "stopped": stopped}
             more["generator"] = torch.Generator().manual_seed(seed_for("search", root=seed))
             if searches and not self.best.approach(measure, self.state.k, nearer=problem.nearer, **more):
                 self.best.search(measure, self.state.k, project=problem.domain.project, points=points, **more)
             if not stopped():
                 self.best.better_start(measure, nearer=problem.nearer, run=run)
-        self.best.land(partial(objective_and_violation, self.problem, self.settings.validation), self.state.k)
+        self.best.land(partial(self._tried, self.problem, self.settings.validation), self.state.k)
+
+    def _tried(self, problem: Problem, held: Problem | None, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Objective and violation (...,) of points x (..., n) that are tried; of one to be skipped for NaN they are
+        infinite."""
+        try:
+            return objective_and_violation(problem, held, x)
+        except NonFiniteError:
+            if self.settings.nonfinite == "raise":
+                raise
+            self.counts.nonfinite += 1
+            return (x.new_full(x.shape[:-1], torch.inf),) * 2
 
     def _step(self) -> None:
         average = self.settings.average

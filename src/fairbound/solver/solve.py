@@ -13,6 +13,7 @@ from fairbound.base.records import Counts
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.methods.method import State, check_needs
 from fairbound.problems.problem import Problem
+from fairbound.problems.stated import check_stated
 from fairbound.solver.budget import Budget
 from fairbound.solver.run import FIRST_RECORD, Run, Settings, Spacing, Stopped
 
@@ -109,7 +110,8 @@ def solve(
     checkpoint: file to write every `checkpoint_every` seconds, on an interrupt and at the end. Where it exists the run
         goes on from it, bit for bit as an unbroken one would.
     checkpoint_every: seconds.
-    nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record) and count it.
+    nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record, or point tried after the last
+        step) and count it.
     patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the
         bounds.
     average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
@@ -118,10 +120,12 @@ def solve(
     progress: whether lines go to standard error, after one that says which run they are of.
     callback: a function of each record.
     keep: what to keep of a record.
-    Raises: OptionError for wrong options, for a start outside the domain, and where the problem lacks what the method needs;
+    Raises: OptionError for wrong options, for a start outside the domain, where the problem lacks what the method needs,
+        and where what it says of itself or gives is of another kind or shape than `Problem` says;
         NonFiniteError; CheckpointError.
     """
     method = algorithm_named(algorithm)
+    check_stated(problem)
     check_needs(method, problem)
     settings = Settings(
         method=method,

@@ -17,6 +17,8 @@ from scipy.special import stdtrit
 from fairbound.studies.table import Numbers
 
 LEVEL = 0.05
+FEWEST = 3
+"""Runs of the same seeds below which nothing tells two methods apart."""
 
 
 def values(numbers: Numbers, column: str) -> dict[int, float]:
@@ -30,11 +32,16 @@ def mean(numbers: Numbers, column: str) -> float | None:
     return float(np.mean(known)) if known else None
 
 
+def _both(one: Numbers, other: Numbers, column: str) -> list[int]:
+    """The seeds at which both methods have a value."""
+    return sorted(set(values(one, column)) & set(values(other, column)))
+
+
 def apart(one: Numbers, other: Numbers, column: str) -> bool:
-    """Whether a paired t test at 5 % tells two methods apart; False below 3 runs of the same seeds."""
+    """Whether a paired t test at 5 % tells two methods apart; False below FEWEST runs of the same seeds."""
     a, b = values(one, column), values(other, column)
-    seeds = sorted(set(a) & set(b))
-    if len(seeds) < 3:
+    seeds = _both(one, other, column)
+    if len(seeds) < FEWEST:
         return False
     difference = np.array([a[s] - b[s] for s in seeds])
     error = difference.std(ddof=1) / np.sqrt(len(seeds))
@@ -53,7 +60,11 @@ def lowest(
     tied = [m for m in order[1:] if not apart(numbers[m], numbers[winner], column)]
     rest = [m for m in order[1:] if m not in tied]
     text = f"{question[0].upper()}{question[1:]}: {titles[winner]} ({means[winner]:.4f})"
-    if tied and len(tied) == len(means) - 1 > 1:
+    runs = max((len(_both(numbers[m], numbers[winner], column)) for m in order[1:]), default=FEWEST)
+    if runs < FEWEST:
+        many = "one run" if runs == 1 else f"{runs} runs" if runs else "runs of different seeds"
+        text += f"; {many} of a method cannot tell it apart from {'any other' if len(tied) > 1 else titles[tied[0]]}, {FEWEST} of the same seeds can"
+    elif tied and len(tied) == len(means) - 1 > 1:
         text += ", not told apart from any other"
     elif tied:
         text += f", not told apart from {', '.join(f'{titles[m]} ({means[m]:.4f})' for m in tied)}"

@@ -106,11 +106,25 @@ def run_study(
         "settings": _settings(study, chosen), "chosen": chosen, "notes": [*study.notes, *notes],
         "failures": engine.failures, "cells": {"asked": len(cells), "finished": len(found)},
         "environment": {**environment, "versions": versions(), "hardware": hardware(), "processors": os.cpu_count()},
-        "slowdown": engine.slowdown, "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "slowdown": engine.slowdown, "paces": _paces(cells_folder, found), "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
     facts = plain(facts)
     _write(folder, study, facts, found)
     return StudyRun(folder, engine.done, engine.reused, tuple(engine.failures), facts)
+
+
+def _paces(folder: Path, cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """How many of the cells ran beside how many others, as their results say: a study may be finished with other jobs
+    than it was begun with."""
+    found: dict[tuple[Any, ...], int] = defaultdict(int)
+    for cell in cells:
+        result = read_result(folder, cell.key)
+        assert result is not None
+        found[tuple(result.get(name) for name in ("jobs", "backend", "slowdown"))] += 1
+    return [
+        {"jobs": jobs, "backend": backend, "slowdown": slowdown, "cells": n}
+        for (jobs, backend, slowdown), n in found.items()
+    ]
 
 
 def _write(folder: Path, study: StudySpec, facts: dict[str, Any], cells: Iterable[Cell]) -> None:

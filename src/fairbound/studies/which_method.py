@@ -31,7 +31,7 @@ from fairbound.models.model import Model, model_of
 from fairbound.problems.problem import Measured
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
-from fairbound.studies.rows import LabelledRows, SplitRows, divided, load_rows
+from fairbound.studies.rows import LabelledRows, SplitRows, divided, load_rows, missing
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -68,6 +68,11 @@ class Options:
         if self.door not in ("", AUTO):
             raise OptionError(f"door must be '' or {AUTO!r}, got {self.door!r}.")
         constraint(self.constraint)
+
+
+def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
+    """Why a data set cannot be had; "" where it can."""
+    return missing(given, data_dir)
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:

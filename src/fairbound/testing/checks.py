@@ -23,6 +23,7 @@ from fairbound.base.errors import CheckpointError, OptionError
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint
+from fairbound.solver.points import outside
 from fairbound.testing.running import Make, Spy, close, differences, is_made, make_problem, run, tensors
 
 
@@ -137,15 +138,36 @@ def check_stacked(
 
 def check_counts(method: Any, problem: Make, *, steps: int = 10, seeds: Sequence[int] = (0,), **options: Any) -> None:
     """The counts of a run are the calls that reach the problem and the rows asked for; none goes past the wrapper that
-    counts, and evaluate is not counted."""
+    counts, and the method does not call evaluate, which is not counted."""
     spy = Spy(make_problem(problem))
     counted = Counted(spy)
     state = run(method, counted, steps, seeds=seeds, **options)
+    if spy.evaluations:
+        raise AssertionError(
+            f"the method called evaluate {spy.evaluations} times in {steps} steps. That goes over all rows and is not counted: ask "
+            'values of a batch, draws(name, k, sampling="full") for one of all rows.'
+        )
     counted.evaluate(state.x)
     found = counted.counts.as_dict()
     for name, seen in spy.seen.items():
         if found[name] != seen:
             raise AssertionError(f"counts.{name} is {found[name]}, but {seen} were made.")
+
+
+def check_domain(method: Any, problem: Make, *, steps: int = 20, seeds: Sequence[int] = (0,), **options: Any) -> None:
+    """What the method would return after each step lies in the problem's domain, up to rounding: outside it no point is
+    feasible."""
+    made = make_problem(problem)
+
+    def look(state: Any) -> None:
+        away = outside(made, state.point)
+        if bool((away > 0).any()):
+            raise AssertionError(
+                f"after {state.k} steps the point lies outside the problem's domain, by {float(away.max()):.3g} in an entry. Take "
+                "problem.domain.project(x) of what a step gives."
+            )
+
+    run(method, made, steps, seeds=seeds, after=look, **options)
 
 
 @dataclass(frozen=True)
@@ -232,6 +254,7 @@ CHECKS: tuple[Callable[..., Any], ...] = (
     check_device,
     check_stacked,
     check_counts,
+    check_domain,
 )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairbound.methods.method import check_needs
 from fairbound.problems.problem import Draws, Problem
+from fairbound.problems.stated import check_stated
 from fairbound.problems.wrappers import Wrapper
 
 Make = Problem | Callable[..., Problem]
@@ -22,8 +23,10 @@ def is_made(problem: Make) -> bool:
 
 
 def make_problem(problem: Make, **options: Any) -> Any:
-    """The problem itself, or a fresh one from its maker."""
-    return problem if is_made(problem) else problem(**options)  # type: ignore[operator]
+    """The problem itself, or a fresh one from its maker. Raises: OptionError where it says of itself what cannot be."""
+    made: Any = problem if is_made(problem) else problem(**options)  # type: ignore[operator]
+    check_stated(made)
+    return made
 
 
 def run(
@@ -99,13 +102,14 @@ def differences(a: Any, b: Any, path: str = "state", tolerance: float = 0.0) -> 
 
 
 class Spy(Wrapper):
-    """A problem that also counts, by itself, the calls of its verbs and the
-    rows that its batches were asked to have."""
+    """A problem that also counts, by itself, the calls of its verbs, the rows that its batches were asked to have, and,
+    as `evaluations`, the calls of `evaluate`."""
 
     def __init__(self, problem: Any):
         super().__init__(problem)
         self._sizes: dict[int, tuple[Any, int]] = {}
         self.seen = dict.fromkeys(("values", "gradients", "jvps", "jacobians", "samples"), 0)
+        self.evaluations = 0
 
     def sample(self, seeds: Sequence[int], name: str, k: int, size: int, kind: str) -> Any:
         batch = super().sample(seeds, name, k, size, kind)
@@ -132,6 +136,10 @@ class Spy(Wrapper):
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> Any:
         self._note("jacobians", batch)
         return super().jacobian(x, batch, which)
+
+    def evaluate(self, x: Tensor) -> Any:
+        self.evaluations += 1
+        return super().evaluate(x)
 
 
 def close(value: Tensor, expected: Tensor, tolerance: float, what: str) -> None:

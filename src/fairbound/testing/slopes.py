@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.problems.problem import Evaluation, Problem
+from fairbound.problems.wrappers import Counted
 from fairbound.testing.running import Make, close, make_problem
 
 DIRECTIONS = 3
@@ -38,7 +41,7 @@ def check_gradient(
         for each in ((0,), (0, 1)):
             check_gradient(problem, seeds=each, points=points, batch_size=batch_size, kinds=kinds, tolerance=tolerance)
         return
-    made = make_problem(problem)
+    made = Counted(make_problem(problem))  # which checks what the verbs give for its kind and shape
     generator = torch.Generator().manual_seed(seed_for("check gradient", *seeds))
     x0 = made.start(tuple(seeds))
     if x0.dtype != torch.float64:
@@ -47,25 +50,41 @@ def check_gradient(
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64).to(x0.device)
 
-    for kind in kinds:
-        for k in range(points):
-            x = x0 + 0.3 * normal(*x0.shape)
-            batch = made.sample(tuple(seeds), "check", k, batch_size, kind)
-            evaluation, jacobian = made.jacobian(x, batch)
-            where = f"{kind} batch {k}"
-            again = made.values(x, made.sample(tuple(seeds), "check", k, batch_size, kind))
-            close(again.f, evaluation.f, 1e-12, f"values and jacobian give different f on the same {where}")
-            close(again.g, evaluation.g, 1e-12, f"values and jacobian give different g on the same {where}")
-            for r, seed in enumerate(seeds if len(seeds) > 1 else ()):
-                alone = made.of_run(r)
-                _check_alone(again, r, alone.values(x[r], alone.sample((seed,), "check", k, batch_size, kind)), where)
-            seen = torch.ones_like(evaluation.g) if evaluation.seen is None else evaluation.seen.expand_as(evaluation.g)
-            if bool((evaluation.g[seen == 0] != 0).any()):
-                raise AssertionError(f"g is not 0 where a constraint's group is absent from {where}.")
-            _check_differences(
-                made, x, batch, jacobian, [normal(*x.shape) for _ in range(DIRECTIONS)], tolerance, where
-            )
-            _check_verbs(made, x, batch, evaluation, jacobian, normal, where)
+    with _faults():
+        for kind in kinds:
+            for k in range(points):
+                x = x0 + 0.3 * normal(*x0.shape)
+                batch = made.sample(tuple(seeds), "check", k, batch_size, kind)
+                evaluation, jacobian = made.jacobian(x, batch)
+                where = f"{kind} batch {k}"
+                again = made.values(x, made.sample(tuple(seeds), "check", k, batch_size, kind))
+                close(again.f, evaluation.f, 1e-12, f"values and jacobian give different f on the same {where}")
+                close(again.g, evaluation.g, 1e-12, f"values and jacobian give different g on the same {where}")
+                for r, seed in enumerate(seeds if len(seeds) > 1 else ()):
+                    alone = made.of_run(r)
+                    _check_alone(
+                        again, r, alone.values(x[r], alone.sample((seed,), "check", k, batch_size, kind)), where
+                    )
+                seen = (
+                    torch.ones_like(evaluation.g)
+                    if evaluation.seen is None
+                    else evaluation.seen.expand_as(evaluation.g)
+                )
+                if bool((evaluation.g[seen == 0] != 0).any()):
+                    raise AssertionError(f"g is not 0 where a constraint's group is absent from {where}.")
+                _check_differences(
+                    made, x, batch, jacobian, [normal(*x.shape) for _ in range(DIRECTIONS)], tolerance, where
+                )
+                _check_verbs(made, x, batch, evaluation, jacobian, normal, where)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """What a verb gives of another kind or shape than it must, as the fault that a check finds."""
+    try:
+        yield
+    except OptionError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _check_verbs(

@@ -118,3 +118,28 @@ def test_a_bound_that_costs_nothing_is_not_blamed_and_no_more_is_trained():
     assert not any("alm" in note and "better model" in note for note in facts["notes"])
     blamed, texts = fitted("demographic_parity <= 0.002", tells=0.0)
     assert blamed["optimality"]["multipliers"] == {} or "loosen the bound" in " ".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "ways"),
+    [
+        ({"algorithm": "alm"}, "Try objective='accuracy' or a network (mlp:16), train longer"),
+        ({"algorithm": "alm", "objective": "accuracy"}, "Try a network (mlp:16), train longer"),
+        (
+            {"algorithm": "sgd_max_penalty", "model": "mlp:4"},
+            "Try objective='accuracy' or algorithm='alm', train longer",
+        ),
+        ({"algorithm": "alm", "objective": "accuracy", "model": "mlp:4"}, "Train longer (a larger budget), loosen"),
+    ],
+)
+def test_what_was_done_already_is_not_advised(options, ways):
+    rng = np.random.default_rng(3)
+    group = np.repeat(["a", "b"], 400)
+    y = (rng.random(800) < np.where(group == "a", 0.7, 0.2)).astype(int)  # the features tell the group alone
+    x = (group == "a").astype(float)[:, None] + 0.05 * rng.normal(size=(800, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fair = fb.FairClassifier(
+            "demographic_parity <= 0.02", budget="150 steps", validation=0, random_state=0, **options
+        ).fit(x, y, group)
+    assert ways in fair.fit_report_["nothing_learnt"]

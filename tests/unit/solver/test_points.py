@@ -54,6 +54,35 @@ def test_a_method_that_leaves_the_domain_finds_nothing_feasible_there():
     assert not solution.feasible or outside(problem, solution.x) == 0
 
 
+@pytest.mark.parametrize("stack", [False, True])
+@pytest.mark.parametrize("part", ["f", "g"])
+def test_nan_that_first_appears_in_the_search_after_the_last_step_is_skipped_or_raised_as_asked(part, stack):
+    """Points of the search lie beside the iterates: NaN of some of them is theirs, not the end of a run."""
+
+    def made():
+        problem = PROBLEMS["active"]()
+        evaluate, seen = problem.evaluate, []
+
+        def lost(x):  # NaN at all points that no record asks for
+            found = evaluate(x)
+            seen.append(x)
+            known = len(seen) <= records
+            return found if known else replace(found, **{part: getattr(found, part) * math.nan})
+
+        problem.evaluate = lost
+        return problem
+
+    records = math.inf
+    options = {"budget": "60 steps", "record_every": 20, "seed": (0, 1) if stack else 0}
+    whole = fb.solve(made(), "alm", **options)
+    records = len(whole.records)
+    with pytest.raises(NonFiniteError):
+        fb.solve(made(), "alm", **options)
+    skipped = fb.solve(made(), "alm", nonfinite="skip", **options)
+    assert skipped.counts.nonfinite > 0 and skipped.steps == 60 and len(skipped.records) == records
+    assert bool(torch.isfinite(skipped.x).all())
+
+
 @pytest.mark.parametrize(("part", "said"), [("f", "as the objective"), ("g", "for the constraint")])
 def test_nan_from_a_problem_is_told_at_once(part, said):
     problem = PROBLEMS["box"]()

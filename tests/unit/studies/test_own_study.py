@@ -82,6 +82,27 @@ def test_a_study_is_a_toml_and_one_file_of_measures(own):
     assert summary["blocks"][0]["findings"][0]["text"].startswith("Smallest distance: ")
 
 
+def test_a_study_finished_with_other_jobs_says_how_each_cell_ran(own):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    from fairbound.report.study_report import write_report
+
+    run_study(own / "my_study.toml", own / "out", seeds=1, jobs=2, backend="threading")
+    run = run_study(own / "my_study.toml", own / "out", seeds=1)
+    assert (run.done, run.reused) == (0, 2) and [p["jobs"] for p in run.study["paces"]] == [2]
+    assert "2 cells at a time (threading)" in write_report(run.out).read_text(encoding="utf-8")
+    run = run_study(own / "my_study.toml", own / "out", seeds=2)
+    assert [(p["jobs"], p["cells"]) for p in run.study["paces"]] == [(2, 2), (1, 2)]
+    text = write_report(run.out).read_text(encoding="utf-8")
+    assert "2 of the cells: 2 cells at a time" in text and "2 of the cells: 1 cell at a time" in text
+
+
+def test_one_run_of_each_method_is_said_to_tell_nothing_apart(own):
+    summary = json.loads((run_study(own / "my_study.toml", own / "out", seeds=1).out / "summary.json").read_text())
+    text = summary["blocks"][0]["findings"][0]["text"]
+    assert "; one run of a method cannot tell it apart from " in text and text.endswith(", 3 of the same seeds can.")
+    assert "not told apart" not in text
+
+
 def test_its_page_is_drawn_like_any_other(own):
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
     from fairbound.report.study_report import write_report

@@ -1,6 +1,7 @@
 """The study of which method when: what a cell measures, what `auto` does in it, and how methods are ranked."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fairbound.estimators.choosing import chosen
 from fairbound.models.model import ModuleModel
 from fairbound.solver.budget import Budget
 from fairbound.studies import load_spec, which_method
+from fairbound.studies.runner import run_study
 from fairbound.studies.spec import Cell, MethodSpec
 from fairbound.studies.task import Run, run_cell
 
@@ -148,3 +150,17 @@ def test_wrong_tasks():
         which_method.Options(dataset="adult", constraint="demographic_parity <= 0.1")
     with pytest.raises(OptionError, match="door"):
         which_method.Options(**GENERATED, door="other")
+
+
+def test_data_that_are_not_there_are_said_once_before_the_first_cell(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAIRBOUND_DATA", str(tmp_path / "none"))
+    images = [
+        key for key, data in load_spec("which-method").data.items() if data.task["dataset"] == which_method.IMAGES
+    ]
+    study = load_spec("which-method")
+    items = tuple(replace(item, data=tuple(d for d in item.data if d in images)) for item in study.items)
+    study = replace(study, items=tuple(item for item in items if item.data))
+    said = []
+    with pytest.raises(OptionError, match=r"is left out: the data folder .* does not exist"):
+        run_study(study, tmp_path / "out", say=said.append)
+    assert said == [] and not list((tmp_path / "out" / "cells").iterdir())
