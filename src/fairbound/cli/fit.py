@@ -169,12 +169,9 @@ def _with_reason(said: list[str], facts: dict[str, Any], baseline: FairClassifie
     """The warnings, where neither model is better than a constant with the reason, which is not the bound."""
     if baseline is None or not (facts["no_better_than_constant"] and baseline.fit_report_["no_better_than_constant"]):
         return said
-    may_help = facts["what_may_help"]
-    return (
-        said
-        if may_help is None
-        else [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
-    )
+    if (may_help := facts["what_may_help"]) is None:
+        return said
+    return [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
 
 
 def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:
