@@ -172,7 +172,7 @@ MUTANTS = {
     "crossing: said of two attributes": Mutant("fairness/bound.py", "or len(names) != 1:", "or len(names) != 2:", "unit/audits/test_audit.py"),
     "crossing: the attribute of the strata counts": Mutant("fairness/bound.py", "if name != getattr(self, \"within\", None)]", "]", "unit/audits/test_audit.py"),
     "labels: rows without one are kept": Mutant("cli/columns.py", "return frame[~missing], [", "return frame, [", "unit/cli/test_missing_labels.py"),
-    "labels: lines of the rows left": Mutant("cli/rows.py", "rows = self.numbers if rows is None else self.numbers[rows]", "pass", "unit/cli/test_missing_labels.py"),
+    "labels: lines of the rows left": Mutant("cli/rows.py", "self.numbers if rows is None else self.places_of(rows)", "self.numbers", "unit/cli/test_missing_labels.py"),
     "few rows: two jumps for half of one": Mutant("fairness/notions/partial.py", "self.jump(rows) / 2", "self.jump(rows) * 2", "claims/test_partial.py"),
     "cell means: never needed": Mutant("fairness/plan.py", "(np.asarray(n) < self.n_cells).any() for n in named", "(np.asarray(n) < 0).any() for n in named", "claims/test_partial.py"),
     "max penalty: rewards the violation": Mutant("methods/sgd_max_penalty.py", "worst, self.strength *", "worst, -self.strength *", "claims/test_partial_baselines.py"),
