@@ -44,6 +44,8 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
         codes = [name for name in names if is_number(name) and float(name) in FEATURE_CODES and float(name) < 0]
         if any(is_number(name) and float(name) < 0 and name not in codes for name in names):
             codes = []
+        if "-1" in names and "0" in names and all(is_number(name) for name in names):
+            codes.append("-1")
         if unnamed := [name for name in names if unspelled(name) in READS_MISSING or name in codes]:
             out.append(
                 f"{attribute}: {', '.join(map(repr, unnamed))} {'is' if len(unnamed) == 1 else 'are'} counted as a group of "

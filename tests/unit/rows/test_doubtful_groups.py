@@ -107,7 +107,14 @@ def test_a_feature_that_is_a_group_by_another_name_is_told():
 
 @pytest.mark.parametrize(
     ("names", "said"),
-    [(["1", "2", "-9"], True), (["f", "m", "-99"], True), (["-2", "1", "-9"], False), (["-1", "1"], False)],
+    [
+        (["1", "2", "-9"], True),
+        (["f", "m", "-99"], True),
+        (["-2", "1", "-9"], False),
+        (["-1", "1"], False),
+        (["0", "1", "-1"], True),
+        (["0", "f", "-1"], False),
+    ],
 )
 def test_a_group_named_by_a_code_for_a_missing_value_is_doubted(names, said):
     found = doubtful_groups({"sex": names})
