@@ -64,7 +64,7 @@ def _module():
     return ModuleModel(nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)).double())
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared", lambda s, y: (s - y).abs() ** 1.5])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared", "squared_margin", lambda s, y: (s - y).abs() ** 1.5])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_verbs_agree_for_every_loss_with_and_without_weights(loss, weighted):
     weight = WEIGHTS if weighted else None

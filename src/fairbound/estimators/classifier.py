@@ -45,6 +45,7 @@ from fairbound.estimators.validation import held_share
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import refuse_probabilities, trial
 from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.pointwise import of_decisions
 from fairbound.models.model import ModuleModel, model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
@@ -87,7 +88,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         "largest_group_loss": the largest mean loss of a group, with [crossed] or [by=ATTRIBUTE] as bounds have them;
         "auc": ranks by the area under the ROC curve (docs/auc.md).
     objective_class: a label, for the loss over the rows of that class alone; None for all rows.
-    loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared".
+    loss: "logistic" (with k > 2 classes cross-entropy), or for two classes "hinge" or "squared", both of labels -1 and 1.
     class_weight: None, "balanced" or {label: weight >= 0}: what a row of each class counts in the loss, not in the
         bounds.
     weight_decay: D >= 0 adds D/2 |w|^2 for the weights w of a linear model; "auto" chooses D, for the last layer of a
@@ -350,8 +351,15 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 
 
 def _loss_of(loss: str, outputs: int) -> str:
-    """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each."""
-    return loss if loss not in ("logistic", "cross_entropy") else "logistic" if outputs == 1 else "cross_entropy"
+    """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each; the
+    squared loss is that of labels -1 and 1, between which scores are decided."""
+    return (
+        of_decisions(loss)
+        if loss not in ("logistic", "cross_entropy")
+        else "logistic"
+        if outputs == 1
+        else "cross_entropy"
+    )
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

@@ -28,8 +28,8 @@ from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.data.dataset import Dataset
 from fairbound.fairness.module_trial import refuse_probabilities, takes_logits, trial
-from fairbound.fairness.notions import Bound
-from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.pointwise import Pointwise, of_decisions
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import MODULE_ROWS_AT_ONCE
@@ -56,7 +56,8 @@ def formulate(
 
     module: rows (B, ...) -> one score per row, (B,) or (B, 1), or one per class, (B, c). It is run on two rows to learn
         which. Its parameters are where training starts, and become views of the solver's x.
-    loss: "logistic", "hinge" or "squared" for one score; "cross_entropy" for one per class; a loss module of torch (its
+    loss: "logistic", "hinge" or "squared" for one score, the last of labels -1 and 1 under bounds on decisions, which
+        are those above 0; "cross_entropy" for one per class; a loss module of torch (its
         reduction is set to "none" on a copy); or a function (scores, targets) -> (B,).
     data: (features, targets); (features, targets, groups); a torch Dataset whose items are such tuples; or a Dataset of
         this library. Features are arrays or tensors (n, ...), or a table. Floats take the module's dtype; integers
@@ -85,13 +86,14 @@ def formulate(
     outputs = 1 if scores.dim() == 1 or scores.shape[-1] == 1 else scores.shape[-1]
     if loss in TWO_VALUED and not np.isin(y, (0, 1)).all():
         raise DataError(f"the loss {loss!r} needs labels 0 and 1, got {np.unique(y)[:5].tolist()}.")
+    decided = any("two classes" in bound.needs for bound in constraints(constraint))
     problem = FairProblem(
         ModuleModel(module, outputs),
         rows,
         y,
         groups,
         constraint,
-        loss=_per_row(loss),
+        loss=_per_row(of_decisions(loss) if decided else loss),
         sample_weight=sample_weight,
         domain=domain,
         dtype=dtype,

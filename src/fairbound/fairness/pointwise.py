@@ -57,6 +57,8 @@ HINGE = Pointwise(
     lambda s, y: torch.where(_signs(y) * s < 1, -_signs(y), torch.zeros_like(s)),
 )
 SQUARED = Pointwise("squared", lambda s, y: (s - y).square(), lambda s, y: 2 * (s - y))
+SQUARED_MARGIN = Pointwise("squared_margin", lambda s, y: (s - _signs(y)).square(), lambda s, y: 2 * (s - _signs(y)))
+"""Of labels 0 and 1, as -1 and 1: scores are decided at 0, and `SQUARED` draws them to 0 and 1."""
 
 
 def _cross_entropy(s: Tensor, y: Tensor) -> Tensor:
@@ -71,7 +73,15 @@ def _cross_entropy_slope(s: Tensor, y: Tensor) -> Tensor:
 
 CROSS_ENTROPY = Pointwise("cross_entropy", _cross_entropy, _cross_entropy_slope, per_class=True)
 
-LOSSES = {"logistic": LOGISTIC, "bce": LOGISTIC, "hinge": HINGE, "squared": SQUARED, "cross_entropy": CROSS_ENTROPY}
+LOSSES = {
+    "logistic": LOGISTIC, "bce": LOGISTIC, "hinge": HINGE, "squared": SQUARED, "squared_margin": SQUARED_MARGIN,
+    "cross_entropy": CROSS_ENTROPY,
+}  # fmt: skip
+
+
+def of_decisions(loss: Any) -> Any:
+    """The loss that an option named, where scores above 0 are decided positive: of "squared" its form for that."""
+    return SQUARED_MARGIN.name if isinstance(loss, str) and loss == SQUARED.name else loss
 
 
 def _sigmoid(sharpness: float) -> Pointwise:

@@ -24,7 +24,7 @@ from fairbound.fairness.forms import steeper
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLosses, objective_of
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, Pointwise, loss_named
+from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, SQUARED_MARGIN, Pointwise, loss_named
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.sweeping import FewRows, swept
@@ -44,7 +44,7 @@ from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
 from fairbound.rows.strata import Strata
 
-CONVEX = (LOGISTIC, HINGE, SQUARED)
+CONVEX = (LOGISTIC, HINGE, SQUARED, SQUARED_MARGIN)
 CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
 """Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
@@ -62,7 +62,7 @@ class FairProblem(Verbs, BaseProblem):
     objective: None for the mean loss; "largest_group_loss" for the largest mean loss of a group, "auc" for one minus
         the area under the ROC curve, as text; or an object of `fairbound.fairness.objectives`, such as ClassLoss for
         the loss of the rows of one class. A Plan has one already, of which this says the kind.
-    loss: "logistic", "hinge", "squared", "cross_entropy" or a per-row function. dtype: of the arithmetic.
+    loss: "logistic", "hinge", "squared" of numbers, "squared_margin" of labels 0 and 1, "cross_entropy" or a per-row function. dtype: of the arithmetic.
     sample_weight: (n_rows,) >= 0, or None.
     in_place: dense features of this dtype are the problem's own from now on, and are sorted by stratum where they lie;
         else it makes a sorted copy.

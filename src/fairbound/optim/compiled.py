@@ -15,7 +15,7 @@ from fairbound.fairness.contrasts import PlanContrasts, dual_scale
 from fairbound.fairness.module_trial import refuse_loss_of_probabilities, takes_logits
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import LOSSES, Pointwise
+from fairbound.fairness.pointwise import LOSSES, Pointwise, of_decisions
 from fairbound.methods.alm import ALM
 from fairbound.optim.batch import Keys, class_names, loss_of_rows
 from fairbound.optim.means import averages, of_rates
@@ -110,7 +110,7 @@ def compiled(options: DualOptions) -> Compiled:
     )
     units = units_of(bounds, targets, loss, classes=o.classes, soft_targets=o.soft_targets)
     if units is None:
-        classes = class_names(o.classes)
+        classes, loss = class_names(o.classes), of_decisions(loss)
     else:
         bounds, targets, loss, classes = *units.settled(bounds, targets), "squared", (0,)
     rows = training_rows(o.groups, targets, o.group_names, classes, o.soft_targets)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 
 import fairbound as fb
@@ -72,6 +73,28 @@ def test_the_report_has_the_accuracy_that_score_has(options, weighted):
     scored = model.score(X, y, weight, **({"sensitive_features": group} if model.needs_groups else {}))
     near = 0.1 if model.fit_report_["validation_rows"] else 1e-6  # then of the rows that were trained on alone
     assert model.fit_report_["accuracy"] == pytest.approx(scored, abs=near)
+
+
+def test_squares_are_of_the_labels_between_which_scores_are_decided():
+    """Drawn to 0 and 1, nearly all scores would be decided positive."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(800, 3)), rng.integers(0, 2, 800)
+    y = (X[:, 0] + 0.5 * rng.normal(size=800) > 0.8).astype(int)
+    A = np.column_stack([X, np.ones(800)])
+    lowest = np.mean((A @ np.linalg.lstsq(A, 2.0 * y - 1, rcond=None)[0] > 0) == y)
+    module = torch.nn.Linear(3, 1)
+    for options in ({}, {"algorithm": "alm"}, {"model": module}):
+        made = fb.FairClassifier("demographic_parity <= 0.2", loss="squared", random_state=0, **options)
+        assert made.fit(X, y, sensitive_features=group).score(X, y) > lowest - 0.02
+    s = torch.tensor([0.3, -2.0, 1.5])
+    dual = fb.optim.Dual("demographic_parity <= 0.2", group_names=["a", "b"], loss="squared")
+    assert float(dual.loss(s, torch.tensor([1, 0, 0]), [0, 1, 0])) == pytest.approx((0.7**2 + 1 + 2.5**2) / 3)
+    for bound, labels in (("demographic_parity <= 0.2", 2 * y - 1), ("loss_gap <= 9", y)):
+        problem = fb.formulate(module, "squared", (X.astype(np.float32), y), group, bound)
+        weight, bias = np.split(x := problem.start((0,)).numpy(), [3])
+        assert float(problem.evaluate(torch.tensor(x)).f) == pytest.approx(
+            np.mean((X @ weight + bias - labels) ** 2), rel=1e-5
+        )
 
 
 def test_the_report_of_more_classes_has_the_accuracy_that_score_has():
