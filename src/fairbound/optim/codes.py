@@ -25,6 +25,7 @@ def encoded(known: Groups, sensitive_features: Any, numbered: bool) -> np.ndarra
     As many columns as there are attributes, without names, stand in their order. numbered: whether names were given for
     codes; whole numbers are then codes already, unless a name of the attribute is a number too.
     Raises: DataError where no row has a known group of some attribute though they have values, or a code has no name.
+    Warns: DataWarning where some rows have a group that is not known.
     """
     columns = sensitive_features
     if not isinstance(columns, Groups):
@@ -39,6 +40,12 @@ def encoded(known: Groups, sensitive_features: Any, numbered: bool) -> np.ndarra
             raise DataError(
                 f"no row has a group of {attribute!r} that is known here: {shortlist(labels)}. "
                 "Spell them so, or pass -1 to loss(...) for rows that shall be in no group."
+            )
+        if unseen[attribute]:
+            warnings.warn(
+                f"some rows have a group of {attribute!r} that is not known here, and are in no group: {shortlist(labels)} are known.",
+                DataWarning,
+                stacklevel=users_line(),
             )
     return made.codes
 

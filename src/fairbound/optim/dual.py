@@ -42,12 +42,22 @@ from fairbound.optim.batch import (
 )
 from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
 from fairbound.optim.compiled import DualOptions, PerRowLoss, compiled
-from fairbound.optim.estimates import LATELY, Best, exact_means, in_one_line, named_values, report_of, warn_of_measured
+from fairbound.optim.estimates import (
+    LATELY,
+    Best,
+    exact_means,
+    in_one_line,
+    named_values,
+    report_of,
+    warn_of_measured,
+    warn_of_nothing_measured,
+)
 from fairbound.optim.means import RunningMeans, cell_weights, compared, processes
 from fairbound.optim.multipliers import moved, noise_of, rooms, shrunk
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.state import DualReport, as_tensors, checked_state, fresh_state, identity
+from fairbound.optim.together import check_built_alike, warn_of_processes_apart
 from fairbound.optim.weighted import Watch, Weights, weighted_loss
 
 MOST_STEPS = 64  # most steps that an update waits for rows
@@ -69,8 +79,8 @@ class Dual:
         every combination is assumed to occur with both labels.
     classes: None for labels 0 and 1 and one score per row; else the k class labels, or k. `loss` then takes (B, k)
         scores and class numbers, and bounds on classes can be stated (they need no groups).
-    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", or a function (scores, targets) -> (B,). Under
-        bounds on predicted numbers always "squared".
+    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", which draws scores to -1 and 1, or a function
+        (scores, targets) -> (B,). Under bounds on predicted numbers always "squared", of these.
     soft_targets: labels, those of `targets` too, may lie between 0 and 1: a row of label p counts as two, of label 1
         with weight p and of label 0 with weight 1 - p.
     dual_every: steps between moves of the multipliers; before the first, rows are only measured. None: 20. Under
@@ -82,10 +92,11 @@ class Dual:
     memory: rows after which a row's part in the running estimates has fallen to 1/e; larger is less noisy and later.
         None: 2048, or as many as `groups` has if these are fewer, and at least 32 per cell.
     nonfinite: "raise" at the first NaN or infinity, or "skip" such a batch, with gradients of 0, and count it.
-    distributed: sum over the processes of the default group. Each must call step() equally often, with batches of equal
-        size.
+    distributed: sum over the processes of the default group. Each must be built with the same groups in the same order,
+        and call step() equally often, with batches of equal size.
 
-    Raises: OptionError, DataError, EmptyGroupError where the options, the rows or a group cannot be used.
+    Raises: OptionError, DataError, EmptyGroupError where the options, the rows or a group cannot be used; from the
+        first update or `measure` OptionError where processes were built differently.
     """
 
     def __init__(
@@ -130,6 +141,7 @@ class Dual:
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
         self._watch = Watch(2 * options.config.dual_every)
+        self._built_alike = False
 
     def __repr__(self) -> str:
         return in_one_line(self.stated, self.groups, self._compiled.keys.outputs, self._state)
@@ -160,7 +172,8 @@ class Dual:
 
     def encode(self, sensitive_features: Any) -> Tensor:
         """(n, A) int64 codes of new rows for `loss`; a group not known or missing is -1. Columns without names stand in
-        order. With `group_names` integers are codes, unless a name is a number too. Raises: DataError where none is known."""
+        order. With `group_names` integers are codes, unless a name is a number too. Raises: DataError where none is known.
+        Warns: DataWarning where some are not."""
         return torch.as_tensor(encoded(self.groups, sensitive_features, self._compiled.options.group_names is not None))
 
     def values(self) -> dict[str, float]:
@@ -179,14 +192,18 @@ class Dual:
             dual.measure((model(x), y, g) for x, y, g in loader)
 
         batches: of (scores, targets), (scores, targets, group) or (scores, targets, group, weight), as in `loss`; taken
-            one after the other, without gradients. With several processes their rows are put together.
+            one after the other, without gradients. With several processes their rows are put together: every process
+            calls it, or the others wait for it.
         Returns: NaN where no row tells a value. Raises: as `loss`; NonFiniteError also where `nonfinite` is "skip".
-            Warns: DataWarning where all scores lie in [0, 1], as probabilities do, or all rows are decided alike.
+            Warns: DataWarning where a value is NaN, all scores lie in [0, 1], as probabilities do, or all rows are decided
+            alike.
         """
-        world = processes(self.distributed)
+        world = self._together()
         mean, rows, span = exact_means(self._means, batches, partial(self._read, careful=True), world, self._place[0])
         warn_of_measured(self.plan, mean, rows, self.classes, span if self._compiled.of_logits else None)
-        return named_values(self.plan, self.stated, self._compiled.contrasts, self._compiled.per_bound, mean, rows)
+        values = named_values(self.plan, self.stated, self._compiled.contrasts, self._compiled.per_bound, mean, rows)
+        warn_of_nothing_measured(values)
+        return values
 
     def report(self) -> DualReport:
         """Values, multipliers, caps, groups that batches lacked, and how many rows of each group the values rest on."""
@@ -286,6 +303,7 @@ class Dual:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
         s, c = self._state, self._compiled
         before = self._means.state["total_rows"]
+        self._together()
         rows = self._means.update(world, self._place[0])
         g, memo = compared(c.contrasts, self._means.moving())
         if c.units is not None:  # an untrained model may be many standard deviations off
@@ -300,6 +318,18 @@ class Dual:
         s["weighed"], s["processes"] = s["k"], world
         self._best.note(s, self._means.state, since)
         self._weigh(memo)
+
+    def _together(self) -> int:
+        """How many processes work together. At the first of their sums all are held to have been built alike."""
+        world = processes(self.distributed)
+        if not self._built_alike:
+            if world > 1:
+                options = {"options": [str(self.config), f"memory={self.memory:g}"]}
+                check_built_alike({**self._identity(), **options}, world, self._place[0])
+            elif not self.distributed:
+                warn_of_processes_apart()
+            self._built_alike = True
+        return world
 
     def _weigh(self, memo: Memo | None) -> None:
         """What rows weigh until the multipliers move again. memo: of the contrasts at the running means."""

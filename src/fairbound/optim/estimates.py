@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
+from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
 from fairbound.fairness.plan import Plan
@@ -68,6 +69,16 @@ def warn_of_measured(
         said = said_alike(alike, "measured")
     if said:
         warnings.warn(said, DataWarning, stacklevel=users_line())
+
+
+def warn_of_nothing_measured(values: Mapping[str, float]) -> None:
+    """Warns: DataWarning where no row tells the value of a bound. values: as of `named_values`."""
+    if gone := [text for text, value in values.items() if math.isnan(value)]:
+        warnings.warn(
+            f"no row of these batches tells the value of {shortlist(gone)}, which is NaN: neither met nor missed.",
+            DataWarning,
+            stacklevel=users_line(),
+        )
 
 
 def _parts(batch: Any, number: int) -> list[Any]:

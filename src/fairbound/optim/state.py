@@ -120,10 +120,11 @@ class DualReport:
                 f"multipliers swing for {shortlist(swing)}: a difference was broken, met and broken again, as they move too fast for "
                 f"this loop. {CALM} (docs/pytorch.md), or keep a moment that met it."
             )
-        if rise := [text for text in missed if text not in self.ranges]:
+        if far := [text for text in missed if text not in self.ranges]:
             lines.append(
-                f"multipliers still rise for {shortlist(rise)}: train longer, with a learning rate that decays, or keep a "
-                "moment that met it (docs/pytorch.md)."
+                f"not met yet: {shortlist(far)}. Train longer, with a learning rate that decays, or keep a moment that met it "
+                f"(docs/pytorch.md). Where more steps do not bring it nearer: {CALM[0].lower()}{CALM[1:]}, or loosen the bound, which may "
+                "be out of reach."
             )
         return lines
 

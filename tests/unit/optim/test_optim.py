@@ -13,12 +13,13 @@ from torch.nn import functional
 from fairbound.base.errors import (
     CheckpointError,
     DataError,
+    DataWarning,
     EmptyGroupError,
     FairboundError,
     NonFiniteError,
     OptionError,
 )
-from fairbound.fairness.pointwise import class_error, loss_named
+from fairbound.fairness.pointwise import class_error, loss_named, of_decisions
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.optim import Dual
@@ -63,7 +64,8 @@ def test_value_and_gradient_are_those_of_the_problem_with_the_same_weights(state
     features, y, group = rows(attributes=2, missing=missing)
     groups = Groups(group.numpy(), ("group0", "group1"), (("0", "1", "2"),) * 2)
     dual = Dual(stated, groups=group, targets=y, loss=loss, dual_values="surrogate", **LOOSE)
-    problem = FairProblem(model_of("mlp:5", 4), features, y, groups, stated, loss=loss, dtype=torch.float64)
+    of = of_decisions(loss)
+    problem = FairProblem(model_of("mlp:5", 4), features, y, groups, stated, loss=of, dtype=torch.float64)
     x = problem.start([3]).requires_grad_()
     dual.observe(problem.model.scores(x, features), y, group)
     dual.step()
@@ -374,7 +376,8 @@ def test_scores_on_a_gpu_give_the_numbers_of_the_cpu():
 
 def test_text_groups_are_encoded_and_unseen_or_missing_values_are_minus_one():
     dual = Dual("demographic_parity <= 0.1", groups={"sex": ["F", "M", "F", "M"]}, targets=[0, 1, 1, 0])
-    assert dual.encode({"sex": ["M", "F", None, "X"]}).tolist() == [[1], [0], [-1], [-1]]
+    with pytest.warns(DataWarning, match="not known here"):
+        assert dual.encode({"sex": ["M", "F", None, "X"]}).tolist() == [[1], [0], [-1], [-1]]
     assert dual.names == ("demographic_parity: F - M", "demographic_parity: M - F")
 
 
