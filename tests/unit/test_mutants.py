@@ -167,6 +167,8 @@ MUTANTS = {
     "steps: a concave half": Mutant("fairness/percentiles/steps.py", "plus = torch.where(t < 0, p, 0.5 + t / 4)", "plus = torch.where(t < 0, p, p)", "claims/test_partial.py"),
     "bands: half as wide": Mutant("confidence/bands.py", "/ (2 * n))", "/ (8 * n))", "claims/test_partial.py"),
     "parts: both in the plus": Mutant("fairness/convex_parts.py", "place = np.where(up == own,", "place = np.where(up == up,", "claims/test_partial.py"),
+    "squares: of labels 0 and 1": Mutant("fairness/pointwise.py", "lambda s, y: (s - _signs(y)).square(), lambda s, y: 2 * (s - _signs(y))", "lambda s, y: (s - y).square(), lambda s, y: 2 * (s - y)", "unit/estimators/test_objective.py"),
+    "processes built alike: taken for apart": Mutant("optim/together.py", "torch.tensor([digest, -digest]", "torch.tensor([digest, digest]", "claims/test_optim_peers.py"),
     "few rows: steps half as long": Mutant("fairness/bound.py", "return 1 / rows", "return 0.5 / rows", "unit/estimators/test_thin_groups.py"),
     "few rows: predictions move in no steps": Mutant("fairness/notions/regression.py", "return 1 / rows", "return 0 / rows", "unit/estimators/test_thin_groups.py"),
     "crossing: said of two attributes": Mutant("fairness/bound.py", "or len(names) != 1:", "or len(names) != 2:", "unit/audits/test_audit.py"),

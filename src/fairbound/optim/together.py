@@ -16,8 +16,8 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.base.names import shortlist
 
-DIGITS = 12
-"""Hexadecimal digits of a digest: two numbers of 24 bits, which float32 holds."""
+DIGITS = 15
+"""Hexadecimal digits of a digest that an int64 holds."""
 
 
 def check_built_alike(identity: Mapping[str, Any], world: int, device: torch.device) -> None:
@@ -25,10 +25,9 @@ def check_built_alike(identity: Mapping[str, Any], world: int, device: torch.dev
     identity: what must agree, as plain values. Every one of the `world` processes calls it."""
     said = json.dumps(identity, default=str)
     digest = int(hashlib.sha256(said.encode()).hexdigest()[:DIGITS], 16)
-    low, high = digest & 0xFFFFFF, digest >> 24
-    ends = torch.tensor([low, -low, high, -high], dtype=torch.float32, device=device)
+    ends = torch.tensor([digest, -digest], device=device)
     distributed.all_reduce(ends, op=distributed.ReduceOp.MAX)
-    if float(ends[0] + ends[1]) == 0 and float(ends[2] + ends[3]) == 0:
+    if int(ends.sum()) == 0:
         return
     each: list[Any] = [None] * world
     distributed.all_gather_object(each, said)
