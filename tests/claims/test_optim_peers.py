@@ -11,14 +11,14 @@ import math
 import statistics
 import time
 import warnings
-from datetime import timedelta
 
 import numpy as np
 import pytest
 import torch
-from torch import distributed, multiprocessing, nn
+from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
+from two_processes import in_two_processes, needs_gloo
 
 from fairbound.base.errors import EmptyGroupError, NonFiniteError, OptionError
 from fairbound.data.generator import GaussianParity
@@ -231,11 +231,8 @@ def run_loop(net, dual, features, y, group, part):
         dual.step()
 
 
-def process(started, rank, folder):
-    """One of the two processes; started: the number of the spawned one, None in this one."""
-    torch.set_num_threads(1)
-    store, patience = f"file://{folder}/store", timedelta(seconds=100)
-    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2, timeout=patience)
+def process(rank, folder):
+    """What each of the two processes does."""
     features, y, group = sharded()
     net = nn.Linear(3, 1).double()
     nn.init.zeros_(net.weight)
@@ -254,10 +251,9 @@ def process(started, rank, folder):
         },
         f"{folder}/{rank}.pt",
     )
-    distributed.destroy_process_group()
 
 
-@pytest.mark.skipif(not distributed.is_available() or not distributed.is_gloo_available(), reason="torch without gloo")
+@needs_gloo
 def test_two_processes_with_half_batches_are_one_process_with_whole_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     features, y, group = sharded()
@@ -267,10 +263,7 @@ def test_two_processes_with_half_batches_are_one_process_with_whole_ones(tmp_pat
     alone = Dual(STATED, groups=group, targets=y, dual_every=6, memory=50)
     run_loop(net, alone, features, y, group, slice(None))
     assert alone.multipliers.max() > 0
-    other = multiprocessing.spawn(process, args=(1, str(tmp_path)), nprocs=1, join=False)
-    process(None, 0, str(tmp_path))
-    while not other.join():
-        pass
+    in_two_processes(process, tmp_path)
     for rank in (0, 1):
         there = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         torch.testing.assert_close(there["y"], alone.multipliers, rtol=1e-10, atol=1e-12)
@@ -281,11 +274,8 @@ def test_two_processes_with_half_batches_are_one_process_with_whole_ones(tmp_pat
         assert (there["batches"], there["rows"], there["processes"]) == (72, 36 * 16, 2)
 
 
-def built_apart(started, rank, folder):
+def built_apart(rank, folder):
     """One of two processes that build Dual differently; what each is told goes to a file."""
-    torch.set_num_threads(1)
-    store, patience = f"file://{folder}/store", timedelta(seconds=100)
-    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2, timeout=patience)
     scores, y, group, said = torch.tensor([1.0, -1.0]), [1, 0], [0, 1], []
     for names, options in (
         (["a", "b"][:: 1 - 2 * rank], {}),
@@ -311,17 +301,13 @@ def built_apart(started, rank, folder):
             alone.step()
     said += [str(one.message) for one in caught]
     torch.save(said, f"{folder}/{rank}.pt")
-    distributed.destroy_process_group()
 
 
-@pytest.mark.skipif(not distributed.is_available() or not distributed.is_gloo_available(), reason="torch without gloo")
+@needs_gloo
 def test_processes_that_build_it_differently_are_refused_before_their_sums_are_joined(tmp_path, monkeypatch):
     """Sums of the groups a, b and b, a joined by number gave a difference of 0.0 where it was 0.92."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    other = multiprocessing.spawn(built_apart, args=(1, str(tmp_path)), nprocs=1, join=False)
-    built_apart(None, 0, str(tmp_path))
-    while not other.join():
-        pass
+    in_two_processes(built_apart, tmp_path)
     here, there = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert here == there and len(here) == 9
     swapped, more, options, alike = here[0:2], here[2:4], here[4:6], here[6:8]

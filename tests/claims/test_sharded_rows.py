@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from datetime import timedelta
 
 import numpy as np
 import pytest
 import torch
-from torch import distributed, multiprocessing
+from two_processes import in_two_processes, needs_gloo
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
@@ -193,27 +192,20 @@ FITS = (
 )
 
 
-def process(started, rank, folder):
-    """One of the two processes; started: the number of the spawned one, None in this one."""
-    torch.set_num_threads(1)
-    store, patience = f"file://{folder}/store", timedelta(seconds=100)
-    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2, timeout=patience)
+def process(rank, folder):
+    """What each of the two processes does."""
     X, y, group, parts = frame()
     rows = parts[rank]
     for number, options in enumerate(FITS):
         model = fb.FairClassifier(distributed=True, **options)
         model.fit(X.iloc[rows], y[rows], sensitive_features=group[rows])
         model.save(f"{folder}/model{number}-{rank}")
-    distributed.destroy_process_group()
 
 
-@pytest.mark.skipif(not distributed.is_available() or not distributed.is_gloo_available(), reason="torch without gloo")
+@needs_gloo
 def test_two_processes_train_one_model_that_meets_the_bound_on_all_their_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    other = multiprocessing.spawn(process, args=(1, str(tmp_path)), nprocs=1, join=False)
-    process(None, 0, str(tmp_path))
-    while not other.join():
-        pass
+    in_two_processes(process, tmp_path)
     X, y, group, _ = frame()
     monkeypatch.setattr(whole_network, "MOST_ROWS", 0)  # several processes make no rounds on all rows
     for number, options in enumerate(FITS):
