@@ -38,6 +38,11 @@ LEFT_OUT = ("left_out", "left_out_groups", "left_out_rows", "fewest")
 """What the entry of a bound holds of the groups that it leaves out (docs/audit-schema.md)."""
 
 
+def of_left_out(found: Mapping[str, Any]) -> dict[str, Any]:
+    """That part of a bound's entry; empty where no group is left out."""
+    return {name: found[name] for name in LEFT_OUT if name in found}
+
+
 def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
     """Sentences on the groups that bounds leave out for want of rows; "" where there are none."""
     findings = list(findings)

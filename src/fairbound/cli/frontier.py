@@ -12,7 +12,7 @@ from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
-from fairbound.base.verdicts import LEFT_OUT, left_out
+from fairbound.base.verdicts import left_out, of_left_out
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.frontier_page import certifiable, shown_by_group
@@ -175,7 +175,7 @@ def _point(stated: Bound | None, seed: int, found: dict[str, Any], classifier: F
         "lower": judged["lower"],
         "upper": judged["upper"],
         "verdict": None if stated is None else judged["verdict"],
-        **{key: judged[key] for key in LEFT_OUT if key in judged},
+        **of_left_out(judged),
         "train_value": trained[0]["train_value"] if trained else None,
         "feasible": facts["feasible"] if trained else None,
         "warnings": facts["warnings"] if trained else [],

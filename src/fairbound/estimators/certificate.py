@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import LEFT_OUT, about, direction, left_out
+from fairbound.base.verdicts import about, direction, left_out, of_left_out
 from fairbound.estimators.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
@@ -34,7 +34,7 @@ def certificate_of(
     facts = [
         {name: found[name] for name in ("text", "sense", "bound", "value", "verdict", "rows_needed", "method", "why")}
         | {"upper": _limit(found)}
-        | {name: found[name] for name in LEFT_OUT if name in found}
+        | of_left_out(found)
         for found in taken.findings
     ]
     uppers = [fact["upper"] for fact in facts]

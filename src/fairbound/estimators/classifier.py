@@ -353,13 +353,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 def _loss_of(loss: str, outputs: int) -> str:
     """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each; the
     squared loss is that of labels -1 and 1, between which scores are decided."""
-    return (
-        of_decisions(loss)
-        if loss not in ("logistic", "cross_entropy")
-        else "logistic"
-        if outputs == 1
-        else "cross_entropy"
-    )
+    if loss in ("logistic", "cross_entropy"):
+        return "logistic" if outputs == 1 else "cross_entropy"
+    return of_decisions(loss)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

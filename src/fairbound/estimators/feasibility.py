@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.base.verdicts import LEFT_OUT, about, direction, left_out
+from fairbound.base.verdicts import about, direction, left_out, of_left_out
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
@@ -114,7 +114,7 @@ def feasibility(
         "cheapest": None if cheapest is None else curve[cheapest],
         "rows_needed": found[chosen].findings[0]["rows_needed"],
         "more_rows": more,
-        **{key: found[0].findings[0][key] for key in LEFT_OUT if key in found[0].findings[0]},
+        **of_left_out(found[0].findings[0]),
     }
     return {**out, "said": _said(out, stated, bent.flat)}
 

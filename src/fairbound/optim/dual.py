@@ -264,7 +264,7 @@ class Dual:
         n = s["k"] - s["weighed"]
         if n >= self.config.dual_every and (n >= MOST_STEPS or self._means.since >= self._compiled.enough):
             first, before = not s["weighed"], self._means.state["total_rows"]
-            self._update(world)
+            self._update()
             if first:
                 warn_of_no_rows(self.plan, self._means.state, s["k"])
             if before < self.memory <= self._means.state["total_rows"]:
@@ -299,11 +299,10 @@ class Dual:
         return bad is None
 
     @torch.no_grad()
-    def _update(self, world: int) -> None:
+    def _update(self) -> None:
         """y <- [y + eta g]_+, w = [y + rho g]_+ for the contrasts whose groups all had rows since the last update."""
-        s, c = self._state, self._compiled
+        s, c, world = self._state, self._compiled, self._together()
         before = self._means.state["total_rows"]
-        self._together()
         rows = self._means.update(world, self._place[0])
         g, memo = compared(c.contrasts, self._means.moving())
         if c.units is not None:  # an untrained model may be many standard deviations off

@@ -239,8 +239,8 @@ def checked_state(
     for key, here in identity.items():
         if saved[key] != here:
             raise CheckpointError(
-                f"the state of Dual is of another problem: its {key} are {_shown(saved[key])}, here "
-                f"{_shown(here)}. Build Dual as it was built when saved."
+                f"the state of Dual is of another problem: its {key} are {shown(saved[key])}, here "
+                f"{shown(here)}. Build Dual as it was built when saved."
             )
     return {key: _checked(key, saved[key], like, multiplier_bound) for key, like in fresh.items()}
 
@@ -269,7 +269,8 @@ def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: torch.tensor(value) if isinstance(value, np.ndarray) else value for key, value in state.items()}
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of an `identity`, in words."""
     return f"{len(value)}: {shortlist(value)}" if isinstance(value, (list, tuple)) else repr(value)
 
 

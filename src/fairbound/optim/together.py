@@ -14,7 +14,7 @@ from torch import distributed
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
-from fairbound.base.names import shortlist
+from fairbound.optim.state import shown
 
 DIGITS = 15
 """Hexadecimal digits of a digest that an int64 holds."""
@@ -34,16 +34,12 @@ def check_built_alike(identity: Mapping[str, Any], world: int, device: torch.dev
     found = [json.loads(text) for text in each]
     other = next(rank for rank, one in enumerate(found) if one != found[0])
     key = next(key for key in found[0] if found[0][key] != found[other].get(key))
-    here, there = (_shown(one.get(key)) for one in (found[0], found[other]))
+    here, there = (shown(one.get(key)) for one in (found[0], found[other]))
     raise OptionError(
         f"the processes built Dual differently: {key} of process 0 are {here}, of process {other} {there}. Sums of groups are joined "
         "by their numbers, so build it alike in all of them: from the same list of groups in the same order (group_names=, "
         "sorted), or from all training rows rather than from the part of each."
     )
-
-
-def _shown(value: Any) -> str:
-    return f"{len(value)}: {shortlist(value)}" if isinstance(value, list) else repr(value)
 
 
 def warn_of_processes_apart() -> None:
