@@ -246,6 +246,7 @@ def test_a_run_that_begins_at_a_solution_knows_its_multipliers(seed):
 def test_a_large_table_begins_with_a_part_of_its_rows(monkeypatch):
     X, y, group = one_hot(6000, 4)
     whole = fb.FairClassifier("demographic_parity <= 0.03").fit(X, y, group)
+    monkeypatch.setattr(problems, "MANY_ROWS", 3000)
     monkeypatch.setattr(problems, "PART_ROWS", 1500)
     parted = fb.FairClassifier("demographic_parity <= 0.03").fit(X, y, group)
     assert gap(parted.predict(X), group) <= 0.03 + 1e-12

@@ -24,7 +24,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.parameter_checks import classifier_bounds
-from fairbound.estimators.training_rows import encoder_options
+from fairbound.estimators.training_rows import at_once, encoder_options
 from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards
@@ -78,9 +78,9 @@ def run_fit(options: FitOptions) -> Outcome:
 
 def encoded(options: TrainOptions, rows: InputRows, split: Split, shards: Shards = ALONE) -> Parts:
     """The parts of `split` as the features of a classifier of these options."""
-    return encoded_parts(
-        rows, split, encoder_options(of_options(options, [], rows), rows.X, rows.target[split.train], shards)
-    )
+    made = of_options(options, [], rows)
+    of_table = encoder_options(made, rows.X, rows.target[split.train], shards)
+    return encoded_parts(rows, split, of_table, at_once(made.model, made.algorithm))
 
 
 def train_certified(options: FitOptions, bounds: list, rows: InputRows, confidence: float) -> FairClassifier:

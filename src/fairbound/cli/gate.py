@@ -4,6 +4,7 @@ the command line and pytest."""
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -94,7 +95,8 @@ def check(config: str | Path) -> Gate:
         options = AuditOptions(**{"out": Path(folder), **asked})
         with output_folder(options.folder):
             outcome = run_audit(options)
-    summary = outcome.summary if "out" in stated else outcome.summary | {"out": None}
+    summary = outcome.summary | {"warnings": [_in_keys(text) for text in outcome.summary["warnings"]]}
+    summary = summary if "out" in stated else summary | {"out": None}
     broken, wanting = _verdicts(summary, accept)
     broken += [OF_TRAINING] if OF_TRAINING in summary["warnings"] else []
     broken += _too_low(summary, stated.get("least", {}))
@@ -109,6 +111,12 @@ def check(config: str | Path) -> Gate:
     ]
     measured += compared_to
     return Gate(not broken and not wanting, code, (*broken, *wanting), tuple(measured), summary)
+
+
+def _in_keys(text: str) -> str:
+    """What `fairbound audit` advises, with keys of the file in place of its options."""
+    of_option = {"--" + key.replace("_", "-"): key for key in KEYS}
+    return re.sub(r"(?<![\w-])--[a-z-]+", lambda found: of_option.get(found[0], found[0]), text)
 
 
 def _stated(config: Path) -> dict[str, Any]:

@@ -82,15 +82,16 @@ def table_options(knots: str | None, jumps: str | None) -> TableOptions | None:
     return TableOptions(knots=as_stated[0], jumps=as_stated[1])
 
 
-def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None) -> Parts:
-    """The parts of `split` as features, for any number of models.
+def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None, by_column: bool = False) -> Parts:
+    """The parts of `split` as features, for any number of models. by_column: as in `Encoded.of`, of the training rows.
     Raises: DataError naming the column that cannot be."""
     encoder = TableEncoder(options)
     take = rows.X.take if isinstance(rows.X, Chunks) else partial(take_rows, rows.X)
     made = []
-    for part in (split.train, split.test):
+    for part, of_training in ((split.train, True), (split.test, False)):
         with rows.in_lines_of(part):
-            made.append(Encoded.of(encoder, take(part), labels=rows.target[part]))
+            labels = rows.target[part]
+            made.append(Encoded.of(encoder, take(part), labels=labels, by_column=by_column and of_training))
     return Parts(rows, split, *made)
 
 

@@ -46,7 +46,8 @@ def add(app: Any, command: str, options: type) -> None:
         except BrokenPipeError as error:  # of a file to write; typer would take it for standard output and say nothing
             raise DataError(error.strerror or str(error)) from error
         if outcome.text:  # of several processes one alone speaks
-            print(json.dumps(outcome.summary, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+            facts = {**outcome.summary, "exit_code": int(outcome.exit_code)}
+            print(json.dumps(facts, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
         return int(outcome.exit_code)
 
     hints = get_type_hints(options, include_extras=True)

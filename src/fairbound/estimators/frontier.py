@@ -11,7 +11,7 @@ from torch import nn
 
 from fairbound.base.errors import DataWarning, silenced
 from fairbound.estimators.judged_rows import JudgedRows
-from fairbound.estimators.training_rows import without
+from fairbound.estimators.training_rows import at_once, without
 from fairbound.fairness.bound import Bound
 from fairbound.methods import FullBatchALM
 from fairbound.tables import Encoded
@@ -29,8 +29,8 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
         made = clone(estimator).set_params(certify=False, constraint=list(bounds) or None)
         if not bounds and hasattr(made, "use_groups_at_prediction"):
             made.set_params(use_groups_at_prediction=False)
-        at_once = before is not None and before.fit_report_["algorithm"] == FullBatchALM.name
-        if at_once and before.constraint and estimator.algorithm == "auto":
+        whole = before is not None and before.fit_report_["algorithm"] == FullBatchALM.name
+        if whole and before.constraint and estimator.algorithm == "auto":
             made.set_params(algorithm=FullBatchALM())  # random batches were tried under the first bounds, if at all
         with silenced(ConvergenceWarning, DataWarning):  # the report of each model says it
             rows.train(made, table, None if before is None else before.x_)
@@ -48,4 +48,5 @@ def _as_read(fitted: Any, table: Any) -> Any:
     """The table as the fitted estimator reads it, once for all that follow."""
     if isinstance(fitted.model, nn.Module) or isinstance(table, Encoded):
         return table
-    return Encoded.of(fitted.encoder_, without(table, fitted.dropped_columns_))
+    table = without(table, fitted.dropped_columns_)
+    return Encoded.of(fitted.encoder_, table, by_column=at_once(fitted.model, fitted.algorithm))

@@ -18,8 +18,8 @@ from fairbound.rows.sparse import SparseRows
 from fairbound.rows.split import stratified_split
 from fairbound.rows.strata import in_least_memory
 
-PART_ROWS = 100_000
-"""With more than twice as many rows, training begins on a random part with so many."""
+MANY_ROWS, PART_ROWS = 200_000, 50_000
+"""With more rows than the first, training begins on a random part with as many as the second."""
 
 
 def builder(
@@ -144,6 +144,6 @@ def part_of(n: int, strata: np.ndarray, seed: int) -> np.ndarray | None:
 
     strata: (n, C) integers, equal rows being one stratum.
     """
-    if n <= 2 * PART_ROWS:
+    if n <= MANY_ROWS:
         return None
     return stratified_split(strata, [1 - PART_ROWS / n], seed_for("part", root=seed))[0]

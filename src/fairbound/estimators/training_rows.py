@@ -16,6 +16,7 @@ from torch import nn
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.estimators.choosing import asked_for
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import has_embedding, runs_on
 from fairbound.fairness.objectives import objective_of
@@ -120,11 +121,17 @@ def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards) -> 
     return stated.or_knots("auto") if bends_by_default(estimator, table, labels, shards) else stated
 
 
+def at_once(model: Any, algorithm: Any) -> bool:
+    """Whether a fit with these options passes over all rows at once, of a linear model."""
+    return bool(model == "linear" and (algorithm == "auto" or asked_for(algorithm).at_once))
+
+
 def encoded_rows(estimator: Any, X: Any, shards: Shards, labels: Any) -> Encoded:
     """The training table read once and encoded; X may be encoded already. shards: the processes that hold a table each.
     labels: as in `Encoded.of`."""
     if not isinstance(X, Encoded):
-        return Encoded.of(TableEncoder(encoder_options(estimator, X, labels, shards)), X, shards, labels)
+        encoder = TableEncoder(encoder_options(estimator, X, labels, shards))
+        return Encoded.of(encoder, X, shards, labels, at_once(estimator.model, estimator.algorithm))
     stated, own = estimator.options, X.encoder.options
     if stated is not None and stated.or_knots(own.knots or 0) != own.or_knots(0):
         raise OptionError("X is encoded already, under other options; leave options=None, or give them to its encoder.")

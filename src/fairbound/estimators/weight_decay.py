@@ -119,7 +119,7 @@ def auto_decay(problem: FairProblem) -> float:
     taken = _taken(rows, model.features, MOST_WORK / model.outputs)
     if not len(taken) or problem.shards.count > 1 or isinstance(features, SparseRows):
         return USUAL / rows
-    A = np.ones((len(taken), model.features + model.bias), dtype=np.float32)
+    A = np.ones((len(taken), model.features + model.bias), dtype=np.float32, order="F")
     for part in slices(len(taken)):
         A[part, : model.features] = features[taken[part]].cpu().numpy()
     if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.problems import PART_ROWS, problem_like
+from fairbound.estimators.problems import MANY_ROWS, problem_like
 from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
@@ -37,7 +37,7 @@ from fairbound.solver.solve import Solution, solve
 ROUNDS = 4
 """Most rounds that are made."""
 
-MOST_ROWS = 2 * PART_ROWS
+MOST_ROWS = MANY_ROWS
 """With more rows no round is made: each takes about ten passes."""
 
 FEW_PASSES = 20.0

@@ -13,7 +13,6 @@ Source: Kliachkin et al. (2025), section 1: "an automated way of constructing ER
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,7 +92,7 @@ def formulate(
         y,
         groups,
         constraint,
-        loss=_per_row(of_decisions(loss) if decided else loss),
+        loss=of_decisions(loss) if decided else loss,
         sample_weight=sample_weight,
         domain=domain,
         dtype=dtype,
@@ -212,11 +211,3 @@ def _targets(targets: Any, rows: int) -> np.ndarray:
     if y.shape != (rows,):
         raise DataError(f"targets must be ({rows},), one per row of features, got {y.shape}.")
     return y
-
-
-def _per_row(loss: Any) -> Any:
-    """A loss module of torch with reduction='none', on a copy; anything else as it is."""
-    if isinstance(loss, nn.Module) and getattr(loss, "reduction", "none") != "none":
-        loss = copy.copy(loss)
-        loss.reduction = "none"
-    return loss

@@ -6,12 +6,13 @@ weighted sum of group means is one weighted backward pass through the model. A r
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from fairbound.base.errors import OptionError
@@ -221,11 +222,16 @@ def summed_slopes(functions: Sequence[Pointwise], s: Tensor, y: Tensor, weights:
 
 
 def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int) -> Pointwise:
-    """A user's per-row loss `loss(scores (B,), targets (B,)) -> (B,)`; its slope comes from autograd.
+    """A user's per-row loss `loss(scores (B,), targets (B,)) -> (B,)`; its slope comes from autograd. Of a loss module of
+    torch a copy with reduction "none" is taken.
 
     With outputs > 1 scores are (B, outputs) and targets integers. Stacked runs are given as one long batch.
     """
     per_class = outputs > 1
+    if isinstance(loss, nn.Module) and getattr(loss, "reduction", "none") != "none":
+        copied: Any = copy.copy(loss)
+        copied.reduction = "none"
+        loss = copied
 
     def value(s: Tensor, y: Tensor) -> Tensor:
         shape = s.shape[:-1] if per_class else s.shape

@@ -13,11 +13,15 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.models.mlp import MLP
+from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.model import Model, ModuleModel
 from fairbound.models.scoring import ROWS_AT_ONCE
+from fairbound.rows.by_column import by_column, column_after_column, taken
 from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
+
+MOST_COPIED = 1 << 24
+"""Cells of features that lie row by row and are copied column by column for a linear model, at most."""
 
 
 def check_lengths(features: Any, y: np.ndarray, codes: np.ndarray) -> None:
@@ -54,7 +58,8 @@ def sorted_rows(
     model: Model, features: Any, order: np.ndarray, dtype: torch.dtype, device: torch.device, in_place: bool = False
 ) -> Tensor | SparseRows:
     """The rows in the order of their strata, checked. in_place: dense features are sorted where they lie, if they have
-    the dtype and device asked for."""
+    the dtype and device asked for. Those of a linear model lie column by column in memory if they are given so, or are
+    at most MOST_COPIED cells."""
     if sparse.issparse(features):
         if not isinstance(model, MLP):
             raise DataError(
@@ -66,12 +71,15 @@ def sorted_rows(
                 f"sparse features work on the CPU, not on {device}. Pass features.toarray(), or device='cpu'."
             )
         return SparseRows.of(features, dtype)[order]
-    x = features if isinstance(features, Tensor) else torch.as_tensor(np.ascontiguousarray(features))
+    x = features if isinstance(features, Tensor) else torch.as_tensor(np.asarray(features))
+    x = x if is_linear(model) and by_column(x) else x.contiguous()
     x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)
-    if in_place and x.is_contiguous():
+    if in_place and (x.is_contiguous() or by_column(x)):
         reorder(x, order)
     else:
-        x = x.index_select(0, torch.as_tensor(order, device=device))
+        x = taken(x, torch.as_tensor(order, device=device))
+    if is_linear(model) and x.numel() <= MOST_COPIED and device.type == "cpu":
+        x = column_after_column(x)
     if x.is_floating_point() and not _all_finite(x):
         raise DataError(_name_rows(x, order))
     if isinstance(model, ModuleModel):

@@ -79,8 +79,8 @@ class Dual:
         every combination is assumed to occur with both labels.
     classes: None for labels 0 and 1 and one score per row; else the k class labels, or k. `loss` then takes (B, k)
         scores and class numbers, and bounds on classes can be stated (they need no groups).
-    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", which draws scores to -1 and 1, or a function
-        (scores, targets) -> (B,). Under bounds on predicted numbers always "squared", of these.
+    loss: "logistic" (with classes: cross-entropy), "hinge", "squared", which draws scores to -1 and 1, a loss module of
+        torch (its reduction is set to "none" on a copy), or a function (scores, targets) -> (B,). Under bounds on predicted numbers always "squared", of these.
     soft_targets: labels, those of `targets` too, may lie between 0 and 1: a row of label p counts as two, of label 1
         with weight p and of label 0 with weight 1 - p.
     dual_every: steps between moves of the multipliers; before the first, rows are only measured. None: 20. Under

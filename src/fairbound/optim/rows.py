@@ -173,7 +173,7 @@ def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) 
         found = f"values in [{codes.min()}, {codes.max()}]" if codes.size else "no rows"
         raise DataError(
             f"integer groups are codes from 0 to {LARGEST_CODE}, -1 missing, with at least one row; got "
-            f"{found}. Number them with Groups.of first."
+            f"{found}. Number them with fb.Groups.of first."
         )
     if labels is None:
         width = codes.shape[1]

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
+from fairbound.rows.by_column import by_column
 from fairbound.rows.strata import Strata
 
 KINDS = ("balanced", "uniform", "shuffled", "full")
@@ -27,7 +28,8 @@ BLOCK_ROWS = 1 << 14
 
 
 def reorder(rows: Tensor, order: np.ndarray) -> None:
-    """Put row order[i] of a contiguous tensor (n, ...) at place i, for all i at once, in the memory that it has.
+    """Put row order[i] of a tensor (n, ...) at place i, for all i at once, in the memory that it has. It is contiguous,
+    or lies column by column.
 
     As many columns are moved at a time as twice CHUNK_BYTES hold, or a thirty-second of the tensor, or two: each time all
     rows are passed over.
@@ -35,6 +37,10 @@ def reorder(rows: Tensor, order: np.ndarray) -> None:
     if (order[1:] > order[:-1]).all():
         return
     places = torch.as_tensor(order, device=rows.device)
+    if by_column(rows):
+        for column in rows.unbind(1):
+            column.copy_(column.index_select(0, places))
+        return
     flat = rows.view(len(rows), -1)
     at_once = max(2, flat.shape[1] // 32, 2 * CHUNK_BYTES // (len(flat) * flat.element_size()))
     for part in flat.split(at_once, dim=1):

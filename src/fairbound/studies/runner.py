@@ -96,6 +96,7 @@ def run_study(
     if not found:
         first = next(iter(engine.failures.values())).removesuffix(".")
         raise DataError(f"no cell of the study finished; the first reason: {first}.")
+    results = {c.key: its for c in found if (its := read_result(cells_folder, c.key)) is not None}
     used = {kind: {name for item in study.items for name in getattr(item, kind)} for kind in ("data", "methods")}
     facts = {
         "schema": SCHEMA, **{k: v for k, v in asdict(study).items() if k not in ("quick", "checkpoint_every")},
@@ -106,20 +107,18 @@ def run_study(
         "settings": _settings(study, chosen), "chosen": chosen, "notes": [*study.notes, *notes],
         "failures": engine.failures, "cells": {"asked": len(cells), "finished": len(found)},
         "environment": {**environment, "versions": versions(), "hardware": hardware(), "processors": os.cpu_count()},
-        "slowdown": engine.slowdown, "paces": _paces(cells_folder, found), "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "slowdown": engine.slowdown, "paces": _paces(results.values()), "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
     facts = plain(facts)
-    _write(folder, study, facts, found)
+    _write(folder, study, facts, found, results)
     return StudyRun(folder, engine.done, engine.reused, tuple(engine.failures), facts)
 
 
-def _paces(folder: Path, cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """How many of the cells ran beside how many others, as their results say: a study may be finished with other jobs
-    than it was begun with."""
+def _paces(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many cells ran beside how many others, as their results say: a study may be finished with other jobs than it
+    was begun with."""
     found: dict[tuple[Any, ...], int] = defaultdict(int)
-    for cell in cells:
-        result = read_result(folder, cell.key)
-        assert result is not None
+    for result in results:
         found[tuple(result.get(name) for name in ("jobs", "backend", "slowdown"))] += 1
     return [
         {"jobs": jobs, "backend": backend, "slowdown": slowdown, "cells": n}
@@ -127,20 +126,24 @@ def _paces(folder: Path, cells: Iterable[Cell]) -> list[dict[str, Any]]:
     ]
 
 
-def _write(folder: Path, study: StudySpec, facts: dict[str, Any], cells: Iterable[Cell]) -> None:
-    """Merge the cells' files into records.jsonl, and write results.json, summary.json and study.json from them."""
+def _write(
+    folder: Path, study: StudySpec, facts: dict[str, Any], cells: Iterable[Cell], results: dict[str, dict[str, Any]]
+) -> None:
+    """Merge the cells' records into records.jsonl, and write results.json, summary.json and study.json from them and
+    from the cells' results, by their keys."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     with open(folder / "records.jsonl.part", "w", encoding="utf-8") as merged:
         for cell in cells:
-            result, rows = read_result(folder / "cells", cell.key), read_cell_records(folder / "cells", cell.key)
-            assert result is not None
+            rows = read_cell_records(folder / "cells", cell.key)
             merged.writelines(json.dumps(r, allow_nan=False) + "\n" for r in rows)
             models = {r["output"]: r for r in rows if r["output"] is not None}
             records, output = [r for r in rows if r["output"] is None], study.methods[cell.method.key].output
-            runs[cell.data, cell.method.key].append(Run(result, records, models, output if models else "point"))
+            runs[cell.data, cell.method.key].append(
+                Run(results[cell.key], records, models, output if models else "point")
+            )
     os.replace(folder / "records.jsonl.part", folder / "records.jsonl")
-    results, summary = summarise(study, runs)
-    contents = {"results.json": results, "summary.json": summary, "study.json": facts}
+    tables, summary = summarise(study, runs)
+    contents = {"results.json": tables, "summary.json": summary, "study.json": facts}
     atomic_write_many(
         folder, {k: (json.dumps(plain(v), allow_nan=False, indent=1) + "\n").encode() for k, v in contents.items()}
     )

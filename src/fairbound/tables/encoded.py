@@ -30,11 +30,19 @@ class Encoded:
     decays: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, encoder: TableEncoder, table: Any, shards: Shards = ALONE, labels: Any = None) -> Encoded:
+    def of(
+        cls,
+        encoder: TableEncoder,
+        table: Any,
+        shards: Shards = ALONE,
+        labels: Any = None,
+        by_column: bool = False,
+    ) -> Encoded:
         """The features of `table`, float32 where they are dense; an encoder that is not fitted yet learns from it.
 
         table: what the encoder takes, or Chunks. shards: as in `encode_chunks`; tables are read in parts then. labels:
-        (n,), for an encoder that learns which numbers are to bend.
+        (n,), for an encoder that learns which numbers are to bend. by_column: whether dense features are to lie column
+        by column in memory, as all rows at once of a linear model are trained on sooner; those of Chunks never do.
         """
         if not shards.alone and not isinstance(table, Chunks):
             if issparse(table):
@@ -43,8 +51,8 @@ class Encoded:
         if isinstance(table, Chunks):
             return cls(*encode_chunks(encoder, table, shards), encoder)
         if encoder.fitted:
-            return cls(*encoder.encode(table, np.float32), encoder)
-        return cls(*encoder.fit_encode(table, np.float32, labels), encoder)
+            return cls(*encoder.encode(table, np.float32, by_column), encoder)
+        return cls(*encoder.fit_encode(table, np.float32, labels, by_column), encoder)
 
     def __len__(self) -> int:
         return self.features.shape[0]

@@ -170,15 +170,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for said in dropped_words(self.dropped):
             warnings.warn(said, DataWarning, stacklevel=users_line())
 
-    def fit_encode(self, table: Any, dtype: Any = np.float64, y: Any = None) -> tuple[Any, EncodeReport]:
-        """``fit(table, y).encode(table, dtype)``, reading the table once; what was dropped stands in the report."""
+    def fit_encode(
+        self, table: Any, dtype: Any = np.float64, y: Any = None, by_column: bool = False
+    ) -> tuple[Any, EncodeReport]:
+        """``fit(table, y).encode(table, dtype, by_column)``, reading the table once; what was dropped stands in the
+        report."""
         read = self._fit(table, y)
         if self.learnt is None:
             return self.encode(table, dtype)
-        return self._filled(read, {column.name: column for column in read.columns}, dtype, positional=False)
+        given = {column.name: column for column in read.columns}
+        return self._filled(read, given, dtype, by_column, positional=False)
 
-    def encode(self, table: Any, dtype: Any = np.float64) -> tuple[Any, EncodeReport]:
+    def encode(self, table: Any, dtype: Any = np.float64, by_column: bool = False) -> tuple[Any, EncodeReport]:
         """``transform`` together with its report, which also becomes ``last_report``. dtype: of dense features.
+        by_column: whether these are to lie column by column in memory.
 
         Raises: DataError for a missing column, text in a column of numbers, infinities (unless ``infinite="missing"``),
         or no rows.
@@ -188,7 +193,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.last_report = EncodeReport(*features.shape)
             return features, self.last_report
         read, positional, given = self._read(table)
-        return self._filled(read, given, dtype, positional)
+        return self._filled(read, given, dtype, by_column, positional)
 
     def _fit(self, table: Any, y: Any) -> Table:
         """Learn from the training table; returns its columns, none for a sparse one."""
@@ -231,7 +236,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.learnt = learnt
         columns = tuple(replace(column, values=column.values[rows]) for column in read.columns)
         part = replace(read, columns=columns, rows=len(rows))
-        return self._filled(part, {column.name: column for column in columns}, np.float64, positional=False)[0]
+        given = {column.name: column for column in columns}
+        return self._filled(part, given, np.float64, by_column=True, positional=False)[0]
 
     def adopt(
         self, learnt: Sequence[Feature], dropped: dict[str, str], inputs: tuple[str, ...], named: bool, rows: int
@@ -244,10 +250,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._inputs, self.named, self._told = inputs, named, set()
 
     def _filled(
-        self, read: Table, given: Mapping[str, Column], dtype: Any, positional: bool
+        self, read: Table, given: Mapping[str, Column], dtype: Any, by_column: bool, positional: bool
     ) -> tuple[np.ndarray, EncodeReport]:
         """The features of a table that was read, and the report. given: the columns by their names in training."""
-        out = np.zeros((read.rows, self._layout.width), dtype=dtype)
+        out = np.zeros((read.rows, self._layout.width), dtype=dtype, order="F" if by_column else "C")
         numbers, categories = self._places(given)
         unseen = {spec.name: spec.fill(out, at, column) for spec, at, column in categories}
         counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])

@@ -260,3 +260,11 @@ def test_a_gate_says_what_keeps_the_rows_from_deciding_and_what_was_left_out(run
         assert code == 3 and "; No held-out row measures D | y=1" in text
     else:
         assert code == 0 and ". Left out (empty=drop), for want of rows that it needs: D" in text
+
+
+def test_a_gate_is_advised_by_the_keys_of_its_file(folder):
+    held = pd.read_csv(folder / "held_out.csv")
+    held.assign(person_id=np.arange(len(held)) // 2).to_csv(folder / "visits.csv", index=False)
+    found = check(gate(folder, "visits.toml", data="visits.csv"))
+    said = [text for text in found.summary["warnings"] if "person_id" in text]
+    assert len(said) == 1 and "clusters person_id takes the rows" in said[0] and "--" not in said[0]

@@ -26,7 +26,7 @@ def test_the_command_says_what_python_says_and_draws_it(table, capsys):
     found = fb.suggest_interval(made.score, {"sex": made.sex})
     arguments = ["interval", "--data", str(folder / "rows.csv"), "--score", "score", "--group", "sex"]
     assert cli.main([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == found
+    assert json.loads(capsys.readouterr().out) == {**found, "exit_code": 0}
     assert cli.main([*arguments, "--out", str(folder / "out")]) == 0
     assert f"{found['text']} <= ..." in capsys.readouterr().out
     assert json.loads((folder / "out" / "interval.json").read_text()) == found

@@ -10,9 +10,10 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import problems, training
-from fairbound.fairness import batches
+from fairbound.fairness import batches, row_checks
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
+from fairbound.rows.by_column import by_column, column_after_column, taken
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import reorder
 from fairbound.rows.strata import ranked
@@ -21,11 +22,16 @@ from fairbound.rows.strata import ranked
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (500, 3), (300, 50), (40, 3, 5)])
 def test_rows_are_reordered_in_the_memory_they_have(shape):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    whole = torch.zeros(shape[0] + 3, shape[1]).t().contiguous().t()
     for order in (np.random.default_rng(1).permutation(shape[0]), np.arange(shape[0])):
-        moved = x.clone()
-        place = moved.data_ptr()
-        reorder(moved, order)
-        assert torch.equal(moved, x[torch.as_tensor(order)]) and moved.data_ptr() == place
+        for moved in (
+            [x.clone()] if len(shape) > 2 else [x.clone(), column_after_column(x.clone()), whole[2:-1].copy_(x)]
+        ):
+            place, places = moved.data_ptr(), torch.as_tensor(order)
+            assert torch.equal(taken(moved, places[:2]), x[places[:2]])
+            reorder(moved, order)
+            assert torch.equal(moved, x[places]) and moved.data_ptr() == place
+    assert not whole[:2].any() and not whole[-1].any()
 
 
 @pytest.mark.parametrize("most", [1, 3, 40, 10**6])
@@ -42,14 +48,17 @@ def rows(n=2000, d=6):
     return rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, 2, n), Groups.of(rng.choice(["a", "b"], n))
 
 
-def test_a_problem_sorted_in_place_is_the_problem_that_copies():
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_problem_sorted_in_place_is_the_problem_that_copies(monkeypatch, order):
+    monkeypatch.setattr(row_checks, "MOST_COPIED", 0)  # as of a large table
     X, y, groups = rows()
+    X = np.asarray(X, order=order)
     model, given = model_of("linear", 6), X.copy()
     copied = FairProblem(model, X, y, groups, "equalized_odds <= 0.1")
     assert np.array_equal(X, given), "a caller's features were moved"
     own = FairProblem(model, X, y, groups, "equalized_odds <= 0.1", in_place=True)
     assert torch.equal(own.features, copied.features) and torch.equal(own.targets, copied.targets)
-    assert own.features.data_ptr() == X.ctypes.data
+    assert own.features.data_ptr() == X.ctypes.data and by_column(own.features) == (order == "F")
     wide = FairProblem(model, given, y, groups, "equalized_odds <= 0.1", dtype=torch.float64, in_place=True)
     assert np.array_equal(given, rows()[0]) and torch.equal(wide.features.float(), copied.features)
 
@@ -97,6 +106,7 @@ def test_cells_held_in_small_integers_are_those_of_the_plan(labels, bytes_each):
 @pytest.mark.parametrize("validation", [0, "auto"])
 @pytest.mark.parametrize("encoded", [False, True])
 def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(monkeypatch, validation, encoded):
+    monkeypatch.setattr(row_checks, "MOST_COPIED", 0)  # as of a large table
     X, y, groups = rows()
     seen = []
     real = training.train
@@ -122,6 +132,7 @@ def test_training_and_validation_rows_share_one_array_that_is_not_the_callers(mo
 @pytest.mark.parametrize("validation", [0, 0.2])
 @pytest.mark.parametrize("algorithm", ["auto", "alm"])
 def test_a_table_and_its_encoding_which_is_not_moved_train_the_same_model(monkeypatch, validation, algorithm):
+    monkeypatch.setattr(problems, "MANY_ROWS", 600)
     monkeypatch.setattr(problems, "PART_ROWS", 300)  # so that a part of the rows begins
     X, y, groups = rows()
     y = (X[:, 0] + X[:, 1] + np.random.default_rng(6).normal(size=len(y)) > 0).astype(int)

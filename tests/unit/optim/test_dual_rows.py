@@ -239,6 +239,19 @@ def test_losses_of_probabilities_are_refused_where_decisions_are_counted(loss):
     assert Dual("loss_gap <= 0.1", group_names=["a", "b"], loss=loss).m
 
 
+def test_a_loss_module_of_torch_is_taken_row_by_row():
+    s, y = torch.randn(40, dtype=torch.float64, requires_grad=True), torch.arange(40) % 2
+    stated = torch.nn.BCEWithLogitsLoss()
+    values = [dual(loss=loss).loss(s, y, torch.arange(40) // 2 % 2) for loss in ("logistic", stated)]
+    assert abs((values[0] - values[1]).item()) < 1e-12
+    assert stated.reduction == "mean"
+    scores = torch.randn(9, 3, requires_grad=True)
+    of_classes = [
+        Dual("recall of class 1 >= 0.1", classes=3, loss=loss) for loss in ("logistic", torch.nn.CrossEntropyLoss())
+    ]
+    assert len({round(one.loss(scores, torch.arange(9) % 3).item(), 5) for one in of_classes}) == 1
+
+
 @pytest.mark.parametrize(
     ("stated", "change", "said"),
     [
