@@ -329,6 +329,7 @@ def test_the_last_layer_meets_a_bound_that_random_batches_miss_or_pay_more_for(s
     assert any("last layer" in note for note in finished.fit_report_["notes"])
 
 
+@pytest.mark.filterwarnings("ignore:The model gives:sklearn.exceptions.ConvergenceWarning")  # few rows, a tight bound
 @pytest.mark.parametrize("seed", range(2))
 def test_of_layers_trained_with_and_without_bounds_the_better_model_is_taken(monkeypatch, seed):
     X, y, group = one_hot(1500, seed)
