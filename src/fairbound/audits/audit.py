@@ -6,7 +6,8 @@ upper confidence bound of the metric is within it, *violated* where even the low
 (1 - confidence) / s, and all contrasts of a bound at once, so that the chance of any wrong verdict is at most
 1 - confidence.
 
-Source: Newcombe (1998), Clopper and Pearson (1934), as set out in `fairbound.confidence.contrasts`.
+Source: Newcombe (1998), Clopper and Pearson (1934), as set out in `fairbound.confidence.contrasts`; Berger (1982),
+    Multiparameter hypothesis testing and acceptance sampling, for `together=False`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fairbound.audits.power import check_power, words_of_power
 from fairbound.audits.rankings import ranking_facts
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.verdicts import of_each
 from fairbound.fairness.bound import check_clustered, check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.notions.regression import PredictionBound
@@ -52,6 +54,7 @@ def audit(
     positive: Any = None,
     threshold: float | None = None,
     confidence: float = 0.95,
+    together: bool = True,
     power: float = 0.5,
     sample_weight: Any = None,
     clusters: Any = None,
@@ -82,7 +85,10 @@ def audit(
     positive: of two labels the one that large scores speak of; None for the greater one.
     classes: the k labels, in the order of the scores' columns, or k where they are 0 to k - 1; of two the
         negative one first. For y in {0, 1} what 0 and 1 mean.
-    confidence: in (0.5, 1), of all stated bounds together.
+    confidence: in (0.5, 1), of the limits of all stated bounds together.
+    together: False for limits of each bound by itself, as of a certificate. That all bounds are met is then still said
+        wrongly with probability 1 - confidence at most, as it takes a bound that is not (Berger, 1982); the limits do
+        not hold all at once, and that some bound is violated is said wrongly more often.
     power: in [0.5, 1), with what probability `rows_needed` rows decide, if what was measured is the truth.
     sample_weight: (n,) >= 0; bounds then use effective numbers of rows.
     clusters: (n,) which rows belong together, such as the person that each is of: limits then take persons, not rows,
@@ -103,7 +109,7 @@ def audit(
     classes = None if classes is None else class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
-    alpha = (1 - confidence) / max(len(bounds), 1)
+    alpha = (1 - confidence) / (max(len(bounds), 1) if together else 1)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
@@ -116,6 +122,8 @@ def audit(
         _together(clusters, y, bounds, qid), outcomes, power,
     )  # fmt: skip
     facts = _facts_of(given, qid, bounds, alpha, data)
+    if not together:
+        facts["constraints"] = [{**c, "method": of_each(c["method"])} for c in facts["constraints"]]
     notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -68,6 +69,11 @@ def unspoken(found: Mapping[str, Any]) -> str:
     """How many groups a bound leaves out by `fewest`, and their rows."""
     k, n = len(found["left_out_groups"]), found["left_out_rows"]
     return f"{k:,} {'group' if k == 1 else 'groups'} with {n:,} {'row' if n == 1 else 'rows'}"
+
+
+def of_each(method: str) -> str:
+    """How limits were computed, where each stated bound has the whole error probability."""
+    return re.sub(r"( and stated bounds|[,;] Bonferroni over stated bounds)$", "", method)
 
 
 def worst_verdict(verdicts: Iterable[str]) -> str | None:

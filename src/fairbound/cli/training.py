@@ -98,6 +98,7 @@ def judged(
         **scored(done.model),
         constraint=bounds,
         confidence=options.confidence,
+        together=not options.certify,
         compare={} if done.free is None else {"unconstrained": scored(done.free)["scores"]},
         **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
         model={"kind": options.model, "description": about, **training_facts(done.model)},

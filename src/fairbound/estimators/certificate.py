@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out, of_left_out
+from fairbound.base.verdicts import about, direction, left_out, of_each, of_left_out
 from fairbound.estimators.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
@@ -33,7 +33,7 @@ def certificate_of(
     lost = free.measured - taken.measured
     facts = [
         {name: found[name] for name in ("text", "sense", "bound", "value", "verdict", "rows_needed", "method", "why")}
-        | {"upper": _limit(found)}
+        | {"upper": _limit(found), "method": of_each(found["method"])}
         | of_left_out(found)
         for found in taken.findings
     ]
@@ -116,7 +116,10 @@ def _said(
     text = " and ".join(fact["text"] for fact in facts)
     rows = f"{sizes['certify']:,} rows that took no part in training"
     limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
-    are, limit, bound = ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
+    limits += ", each by itself" * (len(facts) > 1)
+    are, limit, bound = (
+        ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
+    )
     if verdict == "met":
         return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
     if verdict == "violated":

@@ -136,6 +136,9 @@ def test_several_bounds_share_the_chance_of_error():
     joint = fb.audit(*data, [PARITY, "equal_opportunity <= 0.1"])["constraints"][0]
     strict = fb.audit(*data, PARITY, confidence=0.975)["constraints"][0]
     assert joint["upper"] == strict["upper"] > alone["upper"]
+    each = fb.audit(*data, [PARITY, "equal_opportunity <= 0.1"], together=False)["constraints"]
+    assert (each[0]["lower"], each[0]["upper"]) == (alone["lower"], alone["upper"])
+    assert "stated bounds" in joint["method"] and not any("stated bounds" in c["method"] for c in each)
 
 
 def test_a_group_without_a_held_out_row_is_not_enough_evidence():
