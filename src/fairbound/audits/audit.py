@@ -39,7 +39,14 @@ from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
-from fairbound.rows.scores import DECISIONS, as_logits, refuse_decisions, tell_probabilities, usual_threshold
+from fairbound.rows.scores import (
+    DECISIONS,
+    refuse_decisions,
+    said_of_scores,
+    tell_probabilities,
+    usual_threshold,
+    with_decisions,
+)
 
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
 
@@ -237,39 +244,39 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     """The facts of an audit of one score per row."""
     known = given.classes if given.classes is not None and len(given.classes) == 2 else None
     target, meant = two_valued(given.y, len(column_array("y", given.y)), known, given.positive)
-    s, words = as_logits(as_decisions(given.scores, meant), given.threshold)
+    s, decided, words = with_decisions(as_decisions(given.scores, meant), given.threshold)
     n = len(s)
     if n != len(target):
         raise DataError(f"y must have shape ({n},), one label for each score, got ({len(target)},).")
     w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
-    on_losses = any("scores" in b.needs for b in bounds)
-    if on_losses:
-        refuse_decisions(words)
+    needs_scores = any("scores" in b.needs for b in bounds)
+    on_losses = any(b.judged_from == "losses" for b in bounds)
+    if needs_scores:
+        refuse_decisions(words, on_losses=on_losses)
     others = {
-        name: _read_compared(name, as_decisions(other, meant), given.threshold, n, on_losses)
+        name: _read_compared(name, as_decisions(other, meant), given.threshold, n, needs_scores)
         for name, other in given.compare.items()
     }
     means = given.classes or meant or ("0", "1")
     labels = tuple(str(label_text(v)) for v in means)
-    said = [words] if given.threshold is None else []
+    said = [] if given.threshold is not None else [words if meant is None else said_of_scores(words, meant[1])]
     if meant is not None and given.classes is None and given.positive is None:
         said.append(f"Of the labels {labels[0]} and {labels[1]}, {labels[1]} is taken as positive.")
     if meant is not None or given.classes is not None:
         data = {"positive": labels[1], **data}
 
-    def scored(logits: np.ndarray) -> Scored:
-        decided = (logits > 0).astype(np.int64)
+    def scored(logits: np.ndarray, decided: np.ndarray) -> Scored:
         return Scored(
             target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters, power=given.power
         )
 
     found = group_facts(
-        scored(s), {name: scored(other) for name, other in others.items()}, bounds, alpha, given.outcomes
+        scored(s, decided), {name: scored(*other) for name, other in others.items()}, bounds, alpha, given.outcomes
     )
     if not tell_probabilities(words):
         claim_no_probability(found)
-    found["warnings"] += _turned_round(found["metrics"].get("auc"), target, labels)
+    found["warnings"] += _turned_round(found["metrics"].get("auc"), target, labels, words == DECISIONS)
     if words == DECISIONS:
         claim_no_ranking(found)
     if given.threshold == 0 and not np.isin(s, (0, 1)).all() and usual_threshold(s) == 0.5:
@@ -280,14 +287,23 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     return {"data": facts_of_data(groups, data), "notes": said, **found}
 
 
-def _turned_round(area: float | None, target: np.ndarray, labels: tuple[str, ...]) -> list[str]:
-    """A warning where the scores rank the negative label above the positive one, far more than by chance.
+def _turned_round(
+    area: float | None, target: np.ndarray, labels: tuple[str, ...], decisions: bool = False
+) -> list[str]:
+    """A warning where the scores rank the negative label above the positive one, far more than by chance. decisions:
+    whether they are decisions, whose area nobody is told.
 
     The area under scores that say nothing has the variance (n + 1) / (12 n0 n1): Mann and Whitney (1947).
     """
     negatives, positives = np.bincount(target, minlength=2).tolist()
     if area is None or area > 0.5 - max(0.1, 4 * math.sqrt((len(target) + 1) / (12 * negatives * positives))):
         return []
+    if decisions:
+        return [
+            f"Rows of {labels[0]} are decided positive far more often than rows of {labels[1]}, which is taken as positive. Are the "
+            "decisions turned round? Where they are labels, give them as such; else name the other label as positive "
+            "(--positive; in Python positive= or the labels y)."
+        ]
     return [
         f"The AUC is {area:.3f}, far below 0.5: the scores are higher for {labels[0]} than for {labels[1]}, which is taken as "
         f"positive. Did you mean {labels[0]} (--positive; in Python positive= or the labels y)?"
@@ -307,10 +323,12 @@ def _of_classes(
     return speak_of_labels(scores, y, classes)
 
 
-def _read_compared(name: str, scores: Any, threshold: float | None, rows: int, on_losses: bool) -> np.ndarray:
-    s, words = as_logits(scores, threshold)
-    if on_losses:
+def _read_compared(
+    name: str, scores: Any, threshold: float | None, rows: int, needs_scores: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    s, decided, words = with_decisions(scores, threshold)
+    if needs_scores:
         refuse_decisions(words, f"the compared scores {name!r}")
     if len(s) != rows:
         raise DataError(f"the compared scores {name!r} have {len(s)} rows, the audit {rows}.")
-    return s
+    return s, decided

@@ -48,7 +48,7 @@ from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
-from fairbound.rows.scores import as_logits
+from fairbound.rows.scores import with_decisions
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
 BISECTIONS = 60
@@ -91,15 +91,16 @@ def compare(
     if known is not None and len(known) > 2:
         raise OptionError(f"compare takes labels of two classes, got classes of {len(known)}.")
     target, meant, scores = _read(first, second, y, bounds, known, positive, threshold)
-    if {len(s) for s in scores} != {len(target)}:
+    sizes = [len(s) for s, _ in scores]
+    if set(sizes) != {len(target)}:
         raise DataError(
-            f"compare needs as many scores of both as labels, {len(target)}; got {len(scores[0])} and {len(scores[1])}."
+            f"compare needs as many scores of both as labels, {len(target)}; got {sizes[0]} and {sizes[1]}."
         )
     w = None if sample_weight is None else read_weights(sample_weight, len(target))
     groups = Groups.of_rows(sensitive_features, len(target))
     check_groups(bounds, groups.attributes or None)
     labels = tuple(str(label_text(v)) for v in known or meant or (0, 1))
-    both = [Scored(target, (s > 0).astype(np.int64), labels, s, groups, w) for s in scores]
+    both = [Scored(target, decided, labels, s, groups, w) for s, decided in scores]
     bounds = tuple(b.of_classes(labels).settled_on(both[0].occurring) for b in bounds)  # the same groups in every draw
     changed = int((both[0].predicted != both[1].predicted).sum())
     differences = [*_of_rates(both, confidence, y is not None), *_of_bounds(both, bounds, confidence, draws, seed)]
@@ -129,17 +130,21 @@ def compare(
 
 def _read(
     first: Any, second: Any, y: Any, bounds: Sequence[Bound], known: Any, positive: Any, threshold: float | None
-) -> tuple[np.ndarray, tuple[Any, ...] | None, list[np.ndarray]]:
-    """(n,) labels as 0 and 1, what these mean, and the logits (n,) of both; where there are no labels, the decisions of
+) -> tuple[np.ndarray, tuple[Any, ...] | None, list[tuple[np.ndarray, np.ndarray]]]:
+    """(n,) labels as 0 and 1, what these mean, and the logits (n,) and decisions (n,) of both; where there are no labels, the decisions of
     the first in their place."""
     if y is None:
         check_decisions_alone(bounds)
         (numbers, target, meant), (others, _, _) = (
             read_decisions(given, threshold, known, positive) for given in (first, second)
         )
-        return target, None if meant is None else tuple(meant), [as_logits(s, threshold)[0] for s in (numbers, others)]
+        return (
+            target,
+            None if meant is None else tuple(meant),
+            [with_decisions(s, threshold)[:2] for s in (numbers, others)],
+        )
     target, meant = two_valued(y, len(column_array("y", y)), known, positive)
-    return target, meant, [as_logits(as_decisions(given, meant), threshold)[0] for given in (first, second)]
+    return target, meant, [with_decisions(as_decisions(given, meant), threshold)[:2] for given in (first, second)]
 
 
 def _of_rates(both: list[Scored], confidence: float, outcomes: bool) -> list[dict[str, Any]]:

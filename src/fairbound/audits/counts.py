@@ -26,7 +26,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.labels import read_targets
-from fairbound.rows.scores import as_logits, tell_probabilities
+from fairbound.rows.scores import tell_probabilities, with_decisions
 from fairbound.rows.strata import Strata
 
 
@@ -58,11 +58,10 @@ class AuditCounts:
 
         Raises: DataError for unusable input, as `audit`.
         """
-        s, words = as_logits(scores, threshold)
-        target = (s > 0).astype(np.int64) if y is None else read_targets(y, len(s))
+        s, decision, words = with_decisions(scores, threshold)
+        target = decision if y is None else read_targets(y, len(s))
         assert target is not None
         groups = Groups.of_rows(sensitive_features, len(s))
-        decision = (s > 0).astype(np.int64)
         of_rows = np.column_stack([groups.codes, target, decision])
         alike = Strata.of(of_rows)
         losses = np.add.reduceat(Scored(target, decision, scores=s).loss[alike.order], alike.starts)

@@ -30,14 +30,14 @@ EDGES = np.linspace(0, 1, BINS + 1)
 def group_facts(
     rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Bound], alpha: float, outcomes: bool
 ) -> dict[str, Any]:
-    """The part of an audit that the rows decide, of one score per row: 1 where it is above 0.
+    """The part of an audit that the rows decide, of one score per row.
 
     others: name -> the same rows with the scores of another model. alpha: error probability of each verdict. outcomes:
     whether the targets are known labels; else they are the decisions, and only shares selected are said.
     """
     s = rows.scores
     assert s is not None
-    said = one_decision(s > 0)
+    said = one_decision(rows.predicted)
     comparison = []
     for name, other in others.items():
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
@@ -93,12 +93,12 @@ def _metrics(rows: Scored, outcomes: bool = True) -> dict[str, float | None]:
     s, y, loss = rows.scores, rows.target, rows.loss
     assert s is not None
     weight = np.ones(len(y)) if rows.weight is None else rows.weight
-    selected = float(np.average(s > 0, weights=weight))
+    selected = float(np.average(rows.predicted, weights=weight))
     if not outcomes:
         return {"selection_rate": selected}
     one_class = len(np.unique(y[weight > 0])) < 2
     return {
-        "accuracy": float(np.average((s > 0) == (y == 1), weights=weight)),
+        "accuracy": float(np.average(rows.predicted == y, weights=weight)),
         "auc": None if one_class else float(auc(s, y, weight)),
         "log_loss": float(loss @ (weight / weight.sum())),
         "selection_rate": selected,

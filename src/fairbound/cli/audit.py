@@ -24,6 +24,7 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
+    speaks_of,
     with_decisions,
 )
 from fairbound.cli.decided import audited_decisions, left_out_words
@@ -46,7 +47,7 @@ from fairbound.estimators.saved import kind_of
 from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
-from fairbound.rows.scores import as_logits
+from fairbound.rows.scores import as_logits, said_of_scores
 from fairbound.tables import Chunks, Encoded
 from fairbound.tables.files import is_parquet
 
@@ -65,6 +66,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
     frame, label, unlabelled, left_out = labelled_table(options)
+    stated = options.score is not None and speaks_of(options.score, frame.columns) is not None
     frame = with_decisions(frame, options.score, threshold=options.threshold)
     attributes = listed(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
@@ -86,8 +88,9 @@ def run_audit(options: AuditOptions) -> Outcome:
         else:
             two = _zero_or_one(frame, label, options.positive, options)
             with in_file(options.data, frame.index.to_numpy()):
-                scores = decided_or_scored(frame, column, two["classes"])
-                notes = [as_logits(scores, options.threshold)[1]]
+                scores = decided_or_scored(frame, column, two["classes"], stated)
+                read_as = as_logits(scores, options.threshold)[1]
+                notes = [read_as if stated else said_of_scores(read_as, two["classes"][1])]
             warnings += left_out_words(frame, left_out, column, two["classes"], options.threshold)
             measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
@@ -154,7 +157,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         power=options.power,
         **whole_file_facts(options, label, folder, classes=classes, warnings=[] if model is None else model.said()),
         model=model_facts(classifier, options),
-        notes=unlabelled + ([merged.read_as] if classifier is None else []),
+        notes=unlabelled + ([said_of_scores(merged.read_as, classes[1])] if classifier is None else []),
     )
     _explain_missing(said, options)
     said["warnings"] += left_out_in_training(classifier, said)

@@ -263,9 +263,10 @@ def _decisions(cells: Any, column: str, sign: str, value: str, occurs: bool) -> 
     return np.where(np.isnan(numbers), np.nan, compare(numbers, limit))
 
 
-def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any]) -> np.ndarray:
-    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean."""
-    given = as_decisions(frame[column], classes)
+def decided_or_scored(frame: Any, column: str, classes: tuple[Any, Any], stated: bool = False) -> np.ndarray:
+    """(n,) the scores of a column: numbers, or predicted labels as 0 and 1. classes: the labels that 0 and 1 mean.
+    stated: whether it holds decisions that were stated of another column, as by `with_decisions`."""
+    given = as_decisions(frame[column], None if stated else classes)
     if isinstance(given, np.ndarray):
         return given
     try:

@@ -24,6 +24,7 @@ from fairbound.cli.columns import (
     labelled_table,
     listed,
     one_column,
+    speaks_of,
     weights_of,
     with_decisions,
 )
@@ -64,8 +65,9 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if options.label is None:
         return _compared_decisions(options)
     frame, label, _, left_out = labelled_table(options)
-    stated = (n for n in (options.first, options.second) if not Path(n).is_dir())
-    frame = with_decisions(frame, *stated, threshold=options.threshold)
+    named_columns = [n for n in (options.first, options.second) if not Path(n).is_dir()]
+    stated = {n for n in named_columns if speaks_of(n, frame.columns) is not None}
+    frame = with_decisions(frame, *named_columns, threshold=options.threshold)
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = _folders(options)
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
@@ -84,7 +86,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
             )
         target, classes = positive_last(codes, named, options.positive or next(iter(known), None))
     first, second = (
-        _scores(named, model, frame, classes, groups, options)
+        _scores(named, model, frame, classes, groups, options, named in stated)
         for named, model in zip((options.first, options.second), models, strict=True)
     )
     found = _measured(options, frame, groups, bounds_for(options, *models), (first, second), target, classes)
@@ -188,8 +190,10 @@ def _scores(
     classes: tuple[Any, Any],
     groups: Groups | None,
     options: CompareOptions,
+    stated: bool,
 ) -> np.ndarray:
-    """Logits (n,) of a saved model or of a column of scores or labels. classes: the labels of the file."""
+    """Logits (n,) of a saved model or of a column of scores or labels. classes: the labels of the file. stated: as in
+    `decided_or_scored`."""
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
@@ -197,5 +201,5 @@ def _scores(
             return model.decision_function(frame, groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
     with in_file(options.data, frame.index.to_numpy()):
-        given = decided_or_scored(frame, column, classes)
+        given = decided_or_scored(frame, column, classes, stated)
         return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]

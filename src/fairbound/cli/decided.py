@@ -189,12 +189,13 @@ def left_out_words(
     column: of the decisions or scores, or stated of one. classes: the labels that 0 and 1 mean."""
     import pandas as pd
 
+    stated = speaks_of(column, left_out.columns) is not None
     left_out = with_decisions(left_out, column, occurs=False)
     known, unknown = (rows[column][rows[column].notna()] for rows in (judged, left_out))
     if not len(unknown):
         return []
     try:
-        whole = decided_or_scored(pd.concat([known, unknown]).to_frame(), column, classes)
+        whole = decided_or_scored(pd.concat([known, unknown]).to_frame(), column, classes, stated)
         positive = as_logits(whole, threshold)[0] > 0
     except DataError:  # the rows that are judged can be read; of the others nothing is said
         return []

@@ -117,9 +117,7 @@ def _said(
     rows = f"{sizes['certify']:,} rows that took no part in training"
     limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
     limits += ", each by itself" * (len(facts) > 1)
-    are, limit, bound = (
-        ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
-    )
+    are, limit, bound = ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
     if verdict == "met":
         return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
     if verdict == "violated":

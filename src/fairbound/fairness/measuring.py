@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.notions import constraint
@@ -17,7 +15,7 @@ from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, class_tuple, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights, warn_of_order
-from fairbound.rows.scores import as_logits, refuse_decisions
+from fairbound.rows.scores import refuse_decisions, with_decisions
 
 
 def measure(
@@ -72,14 +70,14 @@ def measure(
         positive = None
     column = column_array("y", y)
     target, meant = labels_of(y, positive) if positive is not None else two_valued(y, len(column))
-    s, read_as = as_logits(as_decisions(scores, meant), threshold)
+    s, decided, read_as = with_decisions(as_decisions(scores, meant), threshold)
     if len(target) != len(s):
         raise DataError(f"{len(s)} scores but {len(target)} labels.")
     groups = Groups.of_rows(sensitive_features, len(s))
     if "scores" in bound.needs:
-        refuse_decisions(read_as)
+        refuse_decisions(read_as, on_losses=bound.judged_from == "losses")
     weight = None if sample_weight is None else read_weights(sample_weight, len(s))
-    return bound.measure(Scored(target, (s > 0).astype(np.int64), ("0", "1"), s, groups, weight))
+    return bound.measure(Scored(target, decided, ("0", "1"), s, groups, weight))
 
 
 def _check_ranking(bound: Bound, qid: Any, **others: Any) -> None:

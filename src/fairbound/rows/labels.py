@@ -299,9 +299,11 @@ def class_tuple(classes: Any) -> tuple[Any, ...]:
 
 
 def as_decisions(scores: Any, classes: tuple[Any, Any] | None) -> Any:
-    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1; other scores as they are, and 0/1 and -1/1,
-    which are decisions already."""
-    if classes is None or set(classes) in ({0, 1}, {-1, 1}):
+    """Predicted labels (n,) of `classes`, (negative, positive), as 0 and 1; other scores as they are. Of labels 1 and 0,
+    of which 0 is positive, a column of both is turned round."""
+    if classes is not None and classes[0] is None and classes[1] in (0, 1):
+        classes = 1 - classes[1], classes[1]
+    if classes is None or tuple(classes) in ((0, 1), (-1, 1)):
         return scores
     text, values = isinstance(classes[1], str), plain_array(scores)
     if values.dtype.kind in "biufc":

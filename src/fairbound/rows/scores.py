@@ -13,6 +13,8 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import column_array, column_values, is_missing, plain_column
 
 DECISIONS = "The scores are decisions, 1 or not."
+TURNED = "The scores are labels, of which 0 is the positive one."
+PROBABILITIES = "The scores are probabilities; positive where above {:g}."
 REAL = "The scores are real numbers; positive where above {:g}."
 
 FEW = 0.05
@@ -108,9 +110,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
                 f"the scores are probabilities, so the threshold must lie in (0, 1), got {at}; 0 means logits."
             )
         p = np.clip(s, 1e-12, 1 - 1e-12)
-        return np.log(p / (1 - p)) - np.log(
-            at / (1 - at)
-        ), f"The scores are probabilities; positive where above {at:g}."
+        return np.log(p / (1 - p)) - _logit(at), PROBABILITIES.format(at)
     if threshold is None and s.min() >= 0:
         some, rows = ("above 0", "every row") if s.min() > 0 else ("0 or above", "every row above 0")
         raise DataError(
@@ -119,6 +119,25 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         )
     at = 0.0 if threshold is None else threshold
     return s - at, REAL.format(at)
+
+
+def _logit(p: float) -> float:
+    return math.log(p / (1 - p))
+
+
+def with_decisions(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, np.ndarray, str]:
+    """Scores of any kind as logits (n,), the decisions (n,) as 0 and 1, and a sentence that says how they were read.
+    Raises: as `as_logits`. A threshold of probabilities decides, and leaves their logits as they are."""
+    logits, read_as = as_logits(scores, threshold)
+    decided = (logits > 0).astype(np.int64)
+    if threshold is not None and read_as == PROBABILITIES.format(threshold):
+        logits = logits + _logit(threshold)
+    return logits, decided, read_as
+
+
+def said_of_scores(read_as: str, positive: Any) -> str:
+    """What is said of scores that `as_logits` read so, where `positive` is the label of positive decisions."""
+    return TURNED if read_as == DECISIONS and positive == 0 else read_as
 
 
 def tell_probabilities(read_as: str) -> bool:
@@ -142,9 +161,14 @@ def usual_threshold(scores: np.ndarray) -> float:
     return 0.5 if scores.min() >= 0 and scores.max() <= 1 else 0.0
 
 
-def refuse_decisions(read_as: str, what: str = "these") -> None:
-    """Raises: DataError where `as_logits` took the scores for decisions,
-    of which neither loss nor rank can be measured."""
+def refuse_decisions(read_as: str, what: str = "these", on_losses: bool = False) -> None:
+    """Raises: DataError where `as_logits` took the scores for decisions, of which neither loss nor rank can be measured,
+    and, of bounds on losses, for scores that tell no probability."""
+    if on_losses and read_as != DECISIONS and not tell_probabilities(read_as):
+        raise DataError(
+            f"a bound on losses needs probabilities or logits, and {what} are neither: they are decided at a threshold other than 0. "
+            "Divide percentages by 100."
+        )
     if read_as == DECISIONS:
         raise DataError(
             f"a bound on losses or ranks needs scores or probabilities, and {what} are decisions, which have no loss."

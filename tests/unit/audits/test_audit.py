@@ -410,3 +410,45 @@ def test_groups_that_a_bound_crosses_are_shown_with_their_rates(option, shown):
     if shown:
         mine = (groups["sex"] == "F") & (groups["age"] == "old")
         assert len(both) == 4 and both["F & old"] == pytest.approx(said[mine].mean())
+
+
+def test_of_labels_1_and_0_the_positive_one_is_0_where_that_is_said():
+    rng = np.random.default_rng(0)
+    y, sex = rng.integers(0, 2, 400), rng.choice(["a", "b"], 400)
+    decided = np.where(rng.random(400) < 0.8, y, 1 - y)
+    turned, plain = fb.audit(decided, y, sex, PARITY, positive=0), fb.audit(1 - decided, 1 - y, sex, PARITY)
+    assert turned["metrics"] == plain["metrics"] and turned["metrics"]["accuracy"] > 0.7
+    keys = ("value", "lower", "upper", "verdict")
+    assert all(turned["constraints"][0][key] == plain["constraints"][0][key] for key in keys)
+    assert turned["notes"] == ["The scores are labels, of which 0 is the positive one."]
+    assert fb.measure("demographic_parity", decided, y, sex, positive=0) == plain["constraints"][0]["value"]
+    assert fb.audit(decided[y == 0], y[y == 0], sex[y == 0], PARITY, positive=0)["metrics"]["selection_rate"] > 0.7
+    (doubt,) = fb.audit(1 - decided, y, sex, PARITY)["warnings"]
+    assert doubt.startswith("Rows of 0 are decided positive far more often than rows of 1") and "AUC" not in doubt
+
+
+def test_a_threshold_decides_and_leaves_probabilities_as_they_are():
+    rng = np.random.default_rng(0)
+    p, sex = rng.uniform(0.05, 0.95, 500), rng.choice(["a", "b"], 500)
+    y = (rng.random(500) < p).astype(int)
+    loss = -np.where(y == 1, np.log(p), np.log(1 - p))
+    of_groups = [loss[sex == name].mean() for name in "ab"]
+    for at in (0.5, 0.8):
+        found = fb.audit(p, y, sex, ["loss_gap <= 0.5", PARITY], threshold=at)
+        assert found["metrics"]["log_loss"] == pytest.approx(loss.mean(), rel=1e-12)
+        assert found["metrics"]["selection_rate"] == (p > at).mean()
+        assert found["metrics"]["accuracy"] == ((p > at) == y).mean()
+        assert found["constraints"][0]["value"] == pytest.approx(abs(of_groups[0] - of_groups[1]), abs=1e-12)
+        assert fb.measure("loss_gap", p, y, sex, threshold=at) == pytest.approx(
+            found["constraints"][0]["value"], abs=1e-12
+        )
+        counted = fb.AuditCounts.of(p, y, sex, threshold=at).audit(PARITY)
+        assert counted["metrics"]["log_loss"] == pytest.approx(loss.mean(), rel=1e-12)
+        assert counted["distributions"] == found["distributions"]
+        both = fb.compare(p, 1 - p, y, sex, ["loss_gap <= 0.5", PARITY], threshold=at)["differences"]
+        assert [d["first"] for d in both if d["name"] == "loss_gap <= 0.5"] == pytest.approx(
+            [found["constraints"][0]["value"]], abs=1e-12
+        )
+    with pytest.raises(DataError, match="needs probabilities or logits, and these are neither.*Divide percentages"):
+        fb.audit(100 * p, y, sex, "loss_gap <= 0.5", threshold=50)
+    assert fb.audit(100 * p, y, sex, "auc_parity[intra] <= 0.9", threshold=50)["verdict"]
