@@ -37,7 +37,7 @@ from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGro
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.candidates import candidates
 from fairbound.estimators.certificate import certificate_of, report_of
-from fairbound.estimators.conventions import seed_of
+from fairbound.estimators.conventions import seed_of, timed
 from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.judged_models import Judged, fall_back, judged, pareto
 from fairbound.estimators.judged_rows import JudgedRows
@@ -56,6 +56,7 @@ ENOUGH = 60
 of about a third of the bound, or less."""
 
 
+@timed
 def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     """`classifier`, or another estimator, fitted to the model of least cost that the rows to certify confirm.
 

@@ -40,7 +40,10 @@ def finding(
     if missing:
         verdict = "violated" if verdict == "violated" else "insufficient"
         why = unmeasured(missing, f"held-out {unit}")
-    enough = needed() if verdict == "insufficient" and not missing else None
+    known = bool(np.isfinite(found.value))
+    if not missing and not known:
+        why = why or _undefined(found, name)
+    enough = needed() if verdict == "insufficient" and not missing and known else None
     if enough is not None and enough <= len(rows) and why:
         enough = None  # it is not the number of all rows that keeps these from deciding
     return (
@@ -51,11 +54,19 @@ def finding(
             "rows_needed": enough,
             "method": method,
             "groups": groups,
-            "why": why if missing or verdict == "insufficient" else None,
+            "why": why if missing or not known or verdict == "insufficient" else None,
         }
         | (shown_by(found, name) if verdict == "violated" else {})
         | more
     )
+
+
+def _undefined(found: GapBounds, name: Callable[[int], str]) -> str:
+    """Why nothing is known of the value, though every group has rows."""
+    unknown = np.flatnonzero(~np.isfinite(found.estimates))
+    again = {} if found.contrasts is None else mirrored(found.contrasts.index, found.contrasts.coefficient)
+    names = shortlist([name(int(i)) for i in unknown if i not in again], 3)
+    return f"It is undefined on these rows, as rows of a group are divided by 0 rows: {names}."
 
 
 def stated_facts(bound: Any, rows: Scored) -> Finding:

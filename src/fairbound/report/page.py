@@ -68,8 +68,9 @@ def _price(made: dict[str, Any] | None, uids: Iterator[str]) -> Any:
 
 def _spent(model: dict[str, Any] | None) -> str:
     steps, seconds = (None, None) if model is None else (model["steps"], model["seconds"])
-    parts = [None if steps is None else f"{steps:,} steps", None if seconds is None else f"{seconds:.3g} s"]
-    return " in ".join(part for part in parts if part)
+    whole = None if seconds is None else f"{seconds:.3g} s for the whole fit"
+    of_run = None if steps is None else f"{steps:,} steps of the run that gave the model"
+    return "; ".join(part for part in (whole, of_run) if part)
 
 
 def _by_method(constraints: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

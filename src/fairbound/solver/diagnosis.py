@@ -164,7 +164,8 @@ class _Seen:
 
 def _diverging(seen: _Seen) -> Iterator[Advice]:
     start, end = seen.loss[0], np.nanmean(seen.loss[seen.half :])
-    gone = np.isnan(seen.loss[seen.half :]).any() or np.isnan(seen.g[seen.half :]).all(1).any()
+    late = seen.g[seen.half :]
+    gone = np.isnan(seen.loss[seen.half :]).any() or (seen.bounded and np.isnan(late).all(1).any())
     if gone or end > WORSE * abs(start) + 1e-9:
         said = "became NaN or infinite" if gone else f"is {end:.4g} in the second half, from {start:.4g} at the start"
         yield Advice(

@@ -452,3 +452,22 @@ def test_a_threshold_decides_and_leaves_probabilities_as_they_are():
     with pytest.raises(DataError, match="needs probabilities or logits, and these are neither.*Divide percentages"):
         fb.audit(100 * p, y, sex, "loss_gap <= 0.5", threshold=50)
     assert fb.audit(100 * p, y, sex, "auc_parity[intra] <= 0.9", threshold=50)["verdict"]
+
+
+@pytest.mark.parametrize(
+    "stated", ["predictive_parity <= 0.1", "treatment_equality <= 1", "false_omission_rate_parity <= 0.1"]
+)
+@pytest.mark.parametrize("decided", ["nobody", "everybody", "some of a"])
+def test_an_undefined_value_is_not_enough_evidence_and_says_why(stated, decided):
+    sex, y = np.repeat(["a", "b", "c"], 60), np.tile([0, 1], 90)
+    scores = {"nobody": 0 * y, "everybody": 0 * y + 1, "some of a": (sex == "a") & (np.arange(180) % 3 == 0)}[decided]
+    found = fb.audit(scores.astype(int), y, sex, stated)
+    schema.validate(found)
+    (fact,) = found["constraints"]
+    if fact["value"] is None:
+        assert fact["verdict"] == "insufficient" and fact["rows_needed"] is None
+        assert "undefined on these rows" in fact["why"] and "b - a" not in fact["why"]
+        assert fb.report.table(found)
+    assert (fact["value"] is None) == (
+        stated[:5] in {"nobody": ("predi", "treat"), "everybody": ("false",)}.get(decided, ("predi", "treat"))
+    )

@@ -216,6 +216,7 @@ def test_a_missing_trajectory_is_said_and_a_present_one_drawn():
     drawn = [label.split(" over training steps")[0] for label in labels if " over training steps" in label]
     assert drawn == ["Loss", "Constraint", "Constraint", "Multipliers"]
     assert "12,000 steps in 27.4 s; 160 points were recorded." in page.text
+    assert "27.4 s for the whole fit; 12,000 steps of the run that gave the model" in page.text
 
 
 @pytest.mark.parametrize("points", [0, 1, 2])

@@ -81,6 +81,10 @@ def test_calm_records_are_left_alone_and_few_say_nothing(solved):
     assert fb.diagnose(run_of(solved[0], **few)) == []
     nan = CALM | {"loss": np.where(T > 30, np.nan, CALM["loss"])}
     assert [a.fault for a in fb.diagnose(run_of(solved[0], **nan))] == ["diverging"]
+    free = run_of(solved[0], **CALM)
+    for row in free.records:
+        row["train"]["g"], row["multipliers"] = [], []
+    assert fb.diagnose(free) == []
 
 
 def test_a_violation_that_still_falls_is_undertrained_and_not_infeasible(solved):
