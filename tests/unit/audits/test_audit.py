@@ -449,7 +449,7 @@ def test_a_threshold_decides_and_leaves_probabilities_as_they_are():
         assert [d["first"] for d in both if d["name"] == "loss_gap <= 0.5"] == pytest.approx(
             [found["constraints"][0]["value"]], abs=1e-12
         )
-    with pytest.raises(DataError, match="needs probabilities or logits, and these are neither.*Divide percentages"):
+    with pytest.raises(DataError, match=r"needs probabilities or logits, and these are neither.*Divide percentages"):
         fb.audit(100 * p, y, sex, "loss_gap <= 0.5", threshold=50)
     assert fb.audit(100 * p, y, sex, "auc_parity[intra] <= 0.9", threshold=50)["verdict"]
 

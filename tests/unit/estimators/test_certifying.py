@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 import math
 import re
+import time
 import warnings
 from types import SimpleNamespace
 
