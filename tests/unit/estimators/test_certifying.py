@@ -117,7 +117,7 @@ def test_too_few_rows_are_said_or_refused():
     ("constraint", "options"),
     [
         (["demographic_parity <= 0.25", "error_rate_parity <= 0.25"], {"budget": "10 steps"}),
-        ("demographic_parity[crossed] <= 0.5", {"budget": "10 steps"}),
+        pytest.param("demographic_parity[crossed] <= 0.5", {"budget": "10 steps"}, marks=pytest.mark.long),
         ("demographic_parity_ratio >= 0.5", {"budget": "10 steps"}),
         pytest.param("auc_parity[intra] <= 0.3", {"objective": "loss"}, marks=pytest.mark.long),
         pytest.param("auc_parity[inter] <= 0.4", {"budget": "40 steps"}, marks=pytest.mark.long),
@@ -126,11 +126,15 @@ def test_too_few_rows_are_said_or_refused():
         pytest.param("partial_group_auc[0.2:1] <= 0.5", {"budget": "40 steps"}, marks=pytest.mark.long),
         ("partial_demographic_parity[0:1] <= 0.6", {"budget": "10 steps"}),
         ("loss_gap[largest=3] <= 0.9", {"objective": "loss"}),
-        ("excess_loss[largest=3] <= 0.6", {"budget": "40 steps"}),
+        pytest.param("excess_loss[largest=3] <= 0.6", {"budget": "40 steps"}, marks=pytest.mark.long),
         ("error of class yes <= 0.5", {"budget": "200 steps"}),
-        ("recall of class yes >= 0.6", {"budget": "200 steps"}),
+        pytest.param("recall of class yes >= 0.6", {"budget": "200 steps"}, marks=pytest.mark.long),
         ("demographic_parity <= 0.2", {"use_groups_at_prediction": True}),
-        ("demographic_parity <= 0.4", {"model": "mlp:2", "budget": "60 steps", "algorithm": "alm"}),
+        pytest.param(
+            "demographic_parity <= 0.4",
+            {"model": "mlp:2", "budget": "60 steps", "algorithm": "alm"},
+            marks=pytest.mark.long,
+        ),
     ],
     ids=lambda v: str(v)[:40],
 )
