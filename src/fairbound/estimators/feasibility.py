@@ -35,6 +35,10 @@ MORE = 1000
 
 ALIKE = "{} gives every row the same decision"
 
+LITTLE = ": the features tell too little of the label."
+LOOSEN = "; loosen the bound for one that tells rows apart."
+"""What follows where such a model is the one without bounds, and where it was trained under one."""
+
 SHOWN = 0.00005
 """The smallest number that is not printed as 0."""
 
@@ -197,7 +201,7 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
             f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
         if cheap["constant"]:
-            said.append(f"{ALIKE.format('It')}; loosen the bound for one that tells rows apart.")
+            said.append(f"{ALIKE.format('It')}{LITTLE if cheap['trained_under'] is None else LOOSEN}")
     said.append(said_of(None if bent is None else bent["trained_under"], flat))
     said.append(worth_of_rows(out["more_rows"]))
     if "left_out" in out:

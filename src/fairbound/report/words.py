@@ -183,7 +183,7 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
         if needed is not None and needed > FAR * max(rows, 1):
             text += (
                 f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide; "
-                f"this audit had {rows:,}. Train under a tighter bound, or audit against a looser one."
+                f"this audit had {rows:,}. Train under a tighter bound, or gather more rows."
             )
         elif needed is not None:
             text += f" About {about(needed)} {unit} of this kind would decide it; this audit had {rows:,}.{direction([constraint])}"
