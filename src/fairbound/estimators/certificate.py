@@ -128,6 +128,14 @@ def _said(
     return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
 
 
+def _of_stated(
+    advice: Sequence[dict[str, str]], trained: Sequence[dict[str, Any]], stated: Sequence[Bound]
+) -> list[dict[str, str]]:
+    """The advice but for what is said of bounds that nobody stated: tighter ones than those stated."""
+    tighter = tuple(repr(t["text"]) for t, b in zip(trained, stated, strict=True) if t["text"] not in (None, b.text))
+    return [one for one in advice if not (one["fault"] == "inactive" and one["said"].startswith(tighter))]
+
+
 def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[str, Any]) -> dict[str, Any]:
     """The report of the model taken, which speaks of the stated bounds and says what it was trained under."""
     under = facts["constraints"]
@@ -158,6 +166,7 @@ def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[
         "certificate": certificate,
         **facts,
         **own,
+        **({"advice": _of_stated(facts["advice"], trained, stated)} if "advice" in facts else {}),
         "constraints": constraints,
         "notes": [*kept, note],
     }
