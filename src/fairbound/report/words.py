@@ -53,6 +53,10 @@ NOT_REACHED = (
 )
 """Why a model without bounds that meets them was not returned."""
 
+TAKEN = "The model taken is this one, trained without bounds."
+TAKEN_MET = "The model trained without bounds met them, and was taken: it and the constrained one are the same."
+"""What stands in place of a price where the model of a certificate has no bounds."""
+
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
 
 
@@ -225,6 +229,8 @@ def certified_price(made: dict[str, Any]) -> str:
     """What the unconstrained model reaches, and what the certified one costs beside it;
     made: the audit's certificate."""
     free = made["unconstrained"]
+    if taken_without_bounds(made):
+        return TAKEN_MET if made["verdict"] == "met" else TAKEN
     values = ", ".join("undefined" if v is None else number(v) for v in free["values"])
     measure = made.get("measure", "accuracy")
     said, lost = MEASURES[measure], made["price"]
@@ -237,6 +243,14 @@ def certified_price(made: dict[str, Any]) -> str:
     return whole + (
         NOT_REACHED if made.get("verdict") == free["verdict"] == "met" and not price.startswith("no") else ""
     )
+
+
+def taken_without_bounds(made: dict[str, Any] | None) -> bool:
+    """Whether the model that a certificate speaks of is the one trained without bounds; made: the audit's certificate,
+    None where it has none. The model taken is the last that was confirmed, else the first tested."""
+    tested = [] if made is None else made.get("candidates", [])
+    taken = next((one for one in reversed(tested) if one["verdict"] == "met"), tested[0] if tested else None)
+    return taken is not None and not taken["trained_under"]
 
 
 def _an(noun: str) -> str:

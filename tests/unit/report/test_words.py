@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
+import report_examples as examples
 from fairbound import report
 from fairbound.report import words
 
@@ -28,3 +29,44 @@ def test_a_label_that_is_a_number_has_no_classes():
     y, sex = rng.normal(size=500), np.repeat(["f", "m"], 250)
     page = report.audit_page(fb.audit(y + 0.1, y, sex, "residual_gap[largest=8] <= 1"))
     assert "classes" not in page
+
+
+def certificate(*candidates: tuple[list[str], str]) -> dict:
+    """A certificate of models (trained under, verdict), in the order of the tests."""
+    tested = [
+        {
+            "trained_under": list(under),
+            "smoothed": False,
+            "cost": 0.1,
+            "accuracy": 0.9,
+            "values": [0.01],
+            "uppers": [0.04],
+        }
+        | {"verdict": verdict}
+        for under, verdict in candidates
+    ]
+    verdict = "met" if any(one["verdict"] == "met" for one in tested) else tested[0]["verdict"]
+    free = {"values": [0.01], "accuracy": 0.9, "verdict": verdict}
+    return {
+        "verdict": verdict, "text": "demographic_parity <= 0.03", "bound": 0.03, "upper": 0.02, "confidence": 0.95,
+        "rows": {"train": 500, "choose": 100, "certify": 400}, "rows_needed": None, "candidates": tested,
+        "measure": "accuracy", "price": 0.0, "accuracy": 0.9, "unconstrained": free, "said": "It is met.",
+    }  # fmt: skip
+
+
+UNDER = ["demographic_parity <= 0.02"]
+
+
+@pytest.mark.parametrize(
+    ("tested", "said"),
+    [
+        ([(UNDER, "met"), ([], "met")], words.TAKEN_MET),
+        ([([], "insufficient"), (UNDER, "insufficient")], words.TAKEN),
+        ([(UNDER, "met"), ([], "violated")], "The bound costs no accuracy."),
+    ],
+)
+def test_a_certified_model_without_bounds_is_said_to_be_one(tested, said):
+    audit = examples.mortgage() | {"certificate": certificate(*tested)}
+    page = report.audit_page(audit)
+    assert said in page and said in report.table(audit)
+    assert page.count(said) == (1 if "costs" in said else 2)  # beside the certificate, and under the table of models
