@@ -124,7 +124,7 @@ def _impact(audit: dict[str, Any]) -> Iterator[str]:
         return
     heading, said = words.impact(audit)
     yield f"\n## {heading}\n"
-    yield f"{said}\n"
+    yield f"{_text(said)}\n"
     for table in audit["impact"]:
         yield f"\n### {_text(table['attribute'])}\n"
         rows = []

@@ -36,6 +36,9 @@ IMPACT = (
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
 )
+SELECTED = (
+    "Selected: {}. The rule speaks of a favourable decision; where this one is not, name the other label as positive. "
+)
 UNWEIGHTED = (
     " People are counted here, whatever their weights, so that these rates differ from the weighted ones of the groups."
 )
@@ -121,11 +124,19 @@ def percent(confidence: float) -> str:
 
 def impact(audit: dict[str, Any]) -> tuple[str, str]:
     """The heading of the table of impact ratios, and what is said under it."""
-    weighted = audit["data"].get("weighted", False)
+    weighted, who = audit["data"].get("weighted", False), selected(audit)
     return (
         "Selection rates and impact ratios" + ", unweighted" * weighted,
-        IMPACT + UNWEIGHTED * weighted,
+        (SELECTED.format(who) if who else "") + IMPACT + UNWEIGHTED * weighted,
     )
+
+
+def selected(audit: dict[str, Any]) -> str:
+    """Which rows are called selected, such as ``"predicted repaid = 1"``; "" where nobody is, as of numbers."""
+    data = audit["data"]
+    if data["positive"] is None or data.get("classes"):
+        return ""
+    return f"{'' if decisions_alone(audit) else 'predicted '}{data['label']} = {data['positive']}"
 
 
 def at_least(constraint: dict[str, Any]) -> bool:

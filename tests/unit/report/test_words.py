@@ -9,6 +9,7 @@ import fairbound as fb
 import report_examples as examples
 from fairbound import report
 from fairbound.report import words
+from fairbound.report.card import model_card
 
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
 
@@ -70,3 +71,17 @@ def test_a_certified_model_without_bounds_is_said_to_be_one(tested, said):
     page = report.audit_page(audit)
     assert said in page and said in report.table(audit)
     assert page.count(said) == (1 if "costs" in said else 2)  # beside the certificate, and under the table of models
+
+
+def test_the_page_and_the_card_say_who_is_selected():
+    rng = np.random.default_rng(0)
+    sex, y = np.repeat(["f", "m"], 250), rng.integers(0, 2, 500)
+    audit = fb.audit(y, y, sex, classes=(0, 1), data={"label": "default_payment"})
+    page, card = report.audit_page(audit), model_card(audit)
+    top, table = page[: page.index('class="banner')], page[page.index('<section id="impact"') :]
+    assert "selected: <bdi>predicted default_payment = 1</bdi>" in top
+    assert "Selected: predicted default_payment = 1. The rule speaks of a favourable decision" in table
+    assert "Selected: <bdi>predicted default_payment = 1</bdi>." in table
+    assert r"Selected: predicted default\_payment = 1." in card
+    alone = fb.audit(np.where(y == 1, "yes", "no"), None, sex, positive="yes")
+    assert words.selected(alone) == "decision = yes"
