@@ -109,6 +109,15 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
                 for c in audit["constraints"]
             ),
         )  # fmt: skip
+        levels = " and ".join(sorted({words.percent(c["confidence"]) for c in audit["constraints"]}))
+        yield f"\n{words.ONE_SIDED}{levels}, by these methods:\n"
+        yield from (f"- {_text(c['text'])}: {_text(c['method'])}" for c in audit["constraints"])
+    if "certificate" in audit:
+        made = audit["certificate"]
+        yield f"\n## Certificate: {words.VERDICTS[made['verdict']].lower()}\n"
+        yield f"{_text(made['said'])}\n"
+        yield f"Beside it the same model without the bound: {words.VERDICTS[made['unconstrained']['verdict']].lower()}. {words.certified_price(made)}\n"
+        yield words.PROMISE
     yield from _impact(audit)
     for title, lines in (("Warnings", audit["warnings"]), ("Notes", audit["notes"])):
         if lines:

@@ -29,6 +29,7 @@ RATES = {
     "precision": ("Precision", "share of the rows predicted to be the class that are"),
     "positive_predictive_value": ("Positive predictive value", "share of its predicted positives that are positive"),
 }
+ONE_SIDED = "“At least” and “at most” are one-sided confidence bounds at "
 LARGE = 10_000
 FAR = 1000  # times the rows at hand; more is no sensible advice
 IMPACT = (
@@ -59,6 +60,14 @@ NOT_REACHED = (
 TAKEN = "The model taken is this one, trained without bounds."
 TAKEN_MET = "The model trained without bounds met them, and was taken: it and the constrained one are the same."
 """What stands in place of a price where the model of a certificate has no bounds."""
+
+PROMISE = (
+    "A certificate speaks of the population that the rows were drawn from, not of another year or place. It is of one fit: whoever "
+    "certifies on the same rows again, with other seeds, models or bounds, until one is met has no such promise. Where it is met it "
+    "says no more than the stated bound: the model was chosen because its confidence bound lies within it, so that this bound is no "
+    "sharper claim."
+)
+"""What a certificate promises and what not (docs/certificates.md)."""
 
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
 

@@ -10,6 +10,7 @@ import report_examples as examples
 from fairbound import report
 from fairbound.report import words
 from fairbound.report.card import model_card
+from fairbound.report.frontier import frontier_page
 
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
 
@@ -85,3 +86,38 @@ def test_the_page_and_the_card_say_who_is_selected():
     assert r"Selected: predicted default\_payment = 1." in card
     alone = fb.audit(np.where(y == 1, "yes", "no"), None, sex, positive="yes")
     assert words.selected(alone) == "decision = yes"
+
+
+def test_page_and_card_say_what_a_certificate_promises():
+    audit = examples.mortgage() | {"certificate": certificate((UNDER, "met"))}
+    page, card = report.audit_page(audit), model_card(audit)
+    assert "## Certificate: bound met" in card and "It is met." in card
+    for text in (page, card):
+        for promise in ("not of another year or place", "It is of one fit", "says no more than the stated bound"):
+            assert promise in text
+
+
+def test_the_card_says_that_limits_are_one_sided_and_by_which_method():
+    audit = examples.mortgage()
+    card = model_card(audit)
+    assert "“At least” and “at most” are one-sided confidence bounds at 95 %, by these methods:" in card
+    for c in audit["constraints"]:
+        assert f"- {c['text']}: {c['method']}".replace("_", r"\_").replace("<", "&lt;") in card
+
+
+def test_the_page_of_a_frontier_calls_its_limits_one_sided():
+    point = {"bound": 0.1, "seed": 0, "accuracy": 0.8, "auc": 0.8, "value": 0.05, "lower": 0.01, "upper": 0.09}
+    point |= {"train_value": 0.05, "verdict": "met"}
+    row = {"bound": 0.1, "accuracy": 0.8, "auc": 0.8, "value": 0.05, "smallest": 0.05, "largest": 0.05, "n": 1}
+    row |= {"train_value": 0.05, "verdicts": {"met": 1}}
+    stated = {
+        "notion": "demographic_parity",
+        "sense": "at most",
+        "data": "loans",
+        "label": "paid",
+        "sensitive": ["sex"],
+    }
+    rows = {"model": "linear", "split": "a quarter", "confidence": 0.95, "seed": 0, "library": {"fairbound": "0"}}
+    page = frontier_page({**stated, **rows, "points": [point], "summary": [row], "certificates": [], "advice": ""})
+    assert "one-sided confidence bounds at 95 %" in page and "at least, at most" in page
+    assert "interval" not in page[page.index("<main") :]
