@@ -32,7 +32,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.notions.regression import PredictionBound
 from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
-from fairbound.rows.clusters import cluster_codes, words_of_clusters
+from fairbound.rows.clusters import cluster_codes, facts_of_clusters, words_of_clusters
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
@@ -115,7 +115,8 @@ def audit(
         scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {},
         _together(clusters, y, bounds, qid), outcomes, power,
     )  # fmt: skip
-    facts = _facts_of(given, qid, bounds, alpha, data)
+    named = data.pop("clusters", {}).get("column", getattr(clusters, "name", None))
+    facts = _facts_of(given, qid, bounds, alpha, data | facts_of_clusters(given.clusters, named))
     notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 

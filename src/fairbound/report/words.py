@@ -121,6 +121,11 @@ def bound(value: float) -> str:
     return f"{value:.10g}".replace("-", "−")
 
 
+def effective(audit: dict[str, Any]) -> bool:
+    """Whether rates have effective numbers of rows: rows have weights, or come in clusters."""
+    return bool(audit["data"].get("weighted") or audit["data"].get("clusters"))
+
+
 def count(value: int | None) -> str:
     """``11842`` as ``11,842``; an absent count as a dash."""
     return "–" if value is None else f"{value:,}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairbound as fb
@@ -121,3 +124,20 @@ def test_the_page_of_a_frontier_calls_its_limits_one_sided():
     page = frontier_page({**stated, **rows, "points": [point], "summary": [row], "certificates": [], "advice": ""})
     assert "one-sided confidence bounds at 95 %" in page and "at least, at most" in page
     assert "interval" not in page[page.index("<main") :]
+
+
+def test_effective_numbers_of_rows_are_called_that_and_clusters_are_named():
+    rng = np.random.default_rng(0)
+    person = pd.Series(np.repeat(np.arange(200), 3), name="patient_id")
+    sex, y = np.repeat(["f", "m"], 300), np.repeat(rng.integers(0, 2, 200), 3)
+    audit = fb.audit(y, y, sex, "demographic_parity <= 0.3", clusters=person)
+    assert audit["data"]["clusters"] == {"column": "patient_id", "count": 200, "largest": 3}
+    page = report.audit_page(audit)
+    assert audit["groups"][0]["rates"]["selection_rate"]["count"] < 300
+    assert re.search(r'class="of">of \d+ effective rows<', page) and "“of 41 effective rows”" in page
+    assert "200 by the column <code><bdi>patient_id</bdi></code>, of up to 3 rows" in page
+    alone = fb.audit(y, y, sex, clusters=np.arange(600), data={"clusters": {"column": "row"}})
+    assert "clusters" not in alone["data"] and "effective" not in report.audit_page(alone)
+    unnamed = fb.audit(y, y, sex, clusters=person.to_numpy())
+    assert unnamed["data"]["clusters"]["column"] is None
+    report.audit_page(unnamed)
