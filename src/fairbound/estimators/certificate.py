@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out, of_left_out
+from fairbound.base.verdicts import about, direction, left_out, odds, of_left_out
 from fairbound.estimators.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
@@ -124,7 +124,7 @@ def _said(
     more = ""
     if enough is not None and rows_needed is not None:
         total = sum(sizes.values())
-        more = f" About {about(enough)} such rows would decide it, {about(rows_needed)} in all; here were {total:,}.{direction(facts)}"
+        more = f" About {about(enough)} such rows would decide it {odds()}, {about(rows_needed)} in all; here were {total:,}.{direction(facts)}"
     return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
 
 

@@ -65,6 +65,7 @@ def stated_facts(bound: Any, rows: Scored) -> Finding:
         "sense": bound.sense,
         "bound": float(bound.stated),
         "confidence": rows.confidence,
+        **({"power": rows.power} if rows.power > 0.5 else {}),
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out, unspoken
+from fairbound.base.verdicts import about, direction, left_out, odds, scarce, unspoken
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
@@ -209,13 +209,15 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
         text += "."
     if constraint["verdict"] == "insufficient":
         needed = constraint["rows_needed"]
-        if needed is not None and needed > FAR * max(rows, 1):
+        if needed is not None and scarce(constraint):
+            text += scarce(constraint, unit)
+        elif needed is not None and needed > FAR * max(rows, 1):
             text += (
-                f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide; "
-                f"this audit had {rows:,}. Train under a tighter bound, or gather more rows."
+                f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide "
+                f"{odds(constraint)}; this audit had {rows:,}. Train under a tighter bound, or gather more rows."
             )
         elif needed is not None:
-            text += f" About {about(needed)} {unit} of this kind would decide it; this audit had {rows:,}.{direction([constraint])}"
+            text += f" About {about(needed)} {unit} of this kind would decide it {odds(constraint)}; this audit had {rows:,}.{direction([constraint])}"
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:

@@ -141,3 +141,25 @@ def test_effective_numbers_of_rows_are_called_that_and_clusters_are_named():
     unnamed = fb.audit(y, y, sex, clusters=person.to_numpy())
     assert unnamed["data"]["clusters"]["column"] is None
     report.audit_page(unnamed)
+
+
+@pytest.mark.parametrize("needed", [3000, 10**7])
+def test_rows_that_would_decide_are_said_with_their_odds(needed):
+    even = words.explain(undecided(rows_needed=needed), 500)
+    assert "decide at about even odds; this audit" in even or "decide it at about even odds; this audit" in even
+    stated = words.explain(undecided(rows_needed=needed, power=0.8), 500)
+    assert "in 80 % of audits; this audit had 500" in stated and "even odds" not in stated
+
+
+def test_nothing_is_planned_from_a_group_of_a_handful_of_rows():
+    for rows, says in ((1, "b has 1 held-out row, too few"), (9, "b has 9 held-out rows, too few"), (10, "")):
+        found = undecided(groups={"a": 400, "b": rows})
+        said = words.explain(found, 500)
+        assert says in said and ("would decide it" in said.replace("how many would decide it", "")) == (rows == 10)
+    rng = np.random.default_rng(0)
+    sex, y = np.repeat(["f", "m"], [497, 3]), rng.integers(0, 2, 500)
+    audit = fb.audit(np.where(np.arange(500) % 7 < 3, 1, 0), y, sex, "demographic_parity <= 0.4", power=0.8)
+    (found,) = audit["constraints"]
+    assert found["rows_needed"] is not None and found["power"] == 0.8
+    page = report.audit_page(audit)
+    assert words.about(found["rows_needed"]) not in page and "m has 3 held-out rows, too few" in page
