@@ -189,7 +189,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     found, method, needed = _bounds(bound, sets, rows, alpha)
     method = method_of_rows(method, rows)
     groups = {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)}
-    why, c = too_few_for_means(sets, names), np.abs(sets.coefficient[found.worst])
+    why, c = too_few_for_means(sets, names) or nothing_over_nothing(bound, sets), np.abs(sets.coefficient[found.worst])
     deciding = [names[i] for i in sets.index[found.worst][c > c.max() / 2]]
     return finding(bound, rows, found, sets.name, groups, method, needed, missing=missing, why=why) | {
         "worst_groups": {name: groups[name] for name in deciding}
@@ -219,6 +219,14 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     if sets.between is not None:
         found = found.within(2.0 if bound.summed else 1.0)
     return found, method.format("differences"), needed
+
+
+def nothing_over_nothing(bound: Any, sets: Sets) -> str | None:
+    """That a ratio is one of 0 to 0, where every rate that it compares is 0; None elsewhere."""
+    if bound.compares != "ratios" or sets.values[0][1].means is not None or sets.joined("successes").any():
+        return None
+    zero = "Nobody is selected in any group" if bound.name == "demographic_parity_ratio" else "Every rate compared is 0"
+    return f"{zero}, and the ratio of 0 to 0 is taken as 1."
 
 
 def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
