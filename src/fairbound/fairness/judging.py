@@ -23,6 +23,7 @@ from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.everyone import without_overall
 from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
 from fairbound.fairness.leaving_out import left_out_facts
+from fairbound.fairness.method_names import OF_RATIOS, method_of_bets, method_of_means, method_of_rates
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
@@ -208,17 +209,17 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     needed = lambda: rate_rows_needed(  # noqa: E731
         share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, one.transform, rows.power
     )
-    method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts (lower bound) and stated bounds"
     if ratios:
         found = ratio_bounds(successes, trials, sets.index[:, ::-1], alpha)
         estimates = _contrast_estimates(bound, sets)  # two rates of 0 are alike
         worst = int(np.argmin(np.where(np.isnan(estimates), np.inf, estimates)))
         found = replace(found, estimates=estimates, worst=worst, value=float(estimates[worst]))
-        return found, method.format("ratios"), needed
+        return found, OF_RATIOS, needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
     if sets.between is not None:
         found = found.within(2.0 if bound.summed else 1.0)
-    return found, method.format("differences"), needed
+    what = "differences" if bound.compares == "differences" else "sums"
+    return found, method_of_rates(what, contrasts, alpha, one.transform is not None), needed
 
 
 def nothing_over_nothing(bound: Any, sets: Sets) -> str | None:
@@ -246,10 +247,9 @@ def loss_bounds(
     mean, variance = sets.joined("means"), sets.joined("variances")
     least, largest = sets.values[0][1].least, sets.values[0][1].largest
     if largest is None:
-        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
         needed = lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha, power=power)  # noqa: E731
-        return found, method, needed
+        return found, method_of_means(bound, contrasts), needed
     cells, offset = [], 0
     for _, of in sets.values:
         assert of.cells is not None
@@ -259,9 +259,7 @@ def loss_bounds(
     found = mean_bounds(
         sets.joined("losses"), np.concatenate(cells), offset, contrasts, alpha, low=least, high=largest, weights=weights
     )
-    between = f"up to {largest:g}" if least == 0 else f"from {least:g} to {largest:g}"
-    sure = "guaranteed" if weights is None else "guaranteed if no row can weigh more than the heaviest here"
-    method = f"betting bounds of mean losses {between} ({sure}), Bonferroni over groups (lower bound) and stated bounds"
+    method = method_of_bets(bound, contrasts, least, largest, weights is not None)
     needed = lambda: mean_rows_needed(  # noqa: E731
         mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest, power=power
     )
@@ -297,7 +295,7 @@ def judge_shares(
     successes, trials = one.successes[:, 0], one.trials[:, 0]
     found = rate_bounds(successes, trials, sums, alpha)
     share = quotient(successes, trials)
-    method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
+    method = method_of_rates("sums", sums, alpha)
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),
         lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha, power=rows.power),
