@@ -84,6 +84,7 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
         yield "Only its scores were given.\n"
     else:
         facts = {k: model[k] for k in ("kind", "description", "algorithm", "seed", "budget", "steps", "seconds")}
+        facts["checksum"] = model.get("checksum")
         yield from (f"- {k}: {_text(v)}" for k, v in facts.items() if v not in (None, ""))
         if model.get("weights"):
             yield f"\n### What the model looks at\n\n{words.WEIGHTS}\n"
