@@ -6,6 +6,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli.advice import beside_verdicts
+from fairbound.cli.areas import _made_worse
 from fairbound.estimators.certificate import report_of
 
 IDLE = {"fault": "inactive", "said": "'equalized_odds <= 0.1' never binds on the training rows", "next": "State less."}
@@ -33,3 +34,13 @@ def test_advice_on_tighter_bounds_that_nobody_stated_is_left_out_of_a_certified_
 
     assert advice_under("equalized_odds <= 0.03489") == []
     assert len(advice_under("equalized_odds <= 0.1")) == 1
+
+
+def test_a_move_of_scores_that_makes_it_worse_is_said():
+    def found(moved, before):
+        bound = {"text": "auc_parity <= 0.1", "value": moved}
+        return {"constraints": [bound], "comparison": [{"constraints": [{**bound, "value": before}]}]}
+
+    (said,) = _made_worse(found(0.12, 0.08))
+    assert "measures 0.1200 with the moved scores and 0.0800 with those before" in said and "worse" in said
+    assert _made_worse(found(0.08, 0.12)) == _made_worse(found(0.08, 0.08)) == _made_worse(found(None, 0.1)) == []

@@ -163,3 +163,11 @@ def test_nothing_is_planned_from_a_group_of_a_handful_of_rows():
     assert found["rows_needed"] is not None and found["power"] == 0.8
     page = report.audit_page(audit)
     assert words.about(found["rows_needed"]) not in page and "m has 3 held-out rows, too few" in page
+
+
+def test_a_monitor_s_decisions_are_not_held_out():
+    rng = np.random.default_rng(0)
+    monitor = fb.Monitor("demographic_parity <= 0.2")
+    monitor.update(rng.integers(0, 2, 3000), rng.integers(0, 2, 3000), np.repeat(["f", "m"], 1500))
+    page = report.audit_page(monitor.look())
+    assert "3,000 in use, counted by the monitor" in page and "3,000 held out" not in page
