@@ -17,7 +17,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (
     "tutorial.md", "bounds.md", "fairlearn.md", "migrate_aif360.md", "migrate_tfco.md", "any_classifier.md", "many_classes.md",
     "metrics.md", "regression.md", "weights.md", "any-module.md", "training.md", "partial.md", "auc.md", "pytorch.md",
-    "ranking.md", "deployment.md",
+    "ranking.md", "deployment.md", "intervals.md",
 )  # fmt: skip
 LONG = ("certificates.md", "level_sets.md")
 SAME = ("index.md",)

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.records import versions
-from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, worst_verdict
+from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, FEW_ROWS, worst_verdict
 from fairbound.fairness.bound import remarks_on
 from fairbound.fairness.notions import Bound
 from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import Groups
-
-FEW_ROWS = 10
-"""Rows of a group whose value decides a bound; fewer give a warning."""
 
 
 def assembled(

@@ -34,7 +34,8 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.notions.regression import PredictionBound
 from fairbound.fairness.predictions import more_than_two, read_numbers, read_predictions, speak_of_labels
 from fairbound.fairness.scored import Scored
-from fairbound.rows.clusters import cluster_codes, words_of_clusters
+from fairbound.rows.clusters import cluster_codes, facts_of_clusters, words_of_clusters
+from fairbound.rows.doubtful import own_label_words
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.queries import query_codes
@@ -128,7 +129,8 @@ def audit(
         scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {},
         _together(clusters, y, bounds, qid), outcomes, power,
     )  # fmt: skip
-    facts = _facts_of(given, qid, bounds, alpha, data)
+    named = data.pop("clusters", {}).get("column", getattr(clusters, "name", None))
+    facts = _facts_of(given, qid, bounds, alpha, data | facts_of_clusters(given.clusters, named))
     if not together:
         facts["constraints"] = [{**c, "method": of_each(c["method"])} for c in facts["constraints"]]
     notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
@@ -198,7 +200,9 @@ def _class_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     rows, others = _scored(given, bounds, lambda scores: read_predictions(scores, given.y, given.classes))
     about = facts_of_data(rows.groups, {"positive": None, **data, "classes": list(rows.classes)})
     label = about["label"] if about["label"] != "y" else "class"
-    return {"data": about, **class_facts(rows, others, bounds, alpha, label)}
+    found = class_facts(rows, others, bounds, alpha, label)
+    found["warnings"] += own_label_words(rows.groups, rows.target)
+    return {"data": about, **found}
 
 
 def _number_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,12 +283,25 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     found["warnings"] += _turned_round(found["metrics"].get("auc"), target, labels, words == DECISIONS)
     if words == DECISIONS:
         claim_no_ranking(found)
+    if given.outcomes:
+        found["warnings"] += [*_one_label(target, labels), *own_label_words(groups, target)]
     if given.threshold == 0 and not np.isin(s, (0, 1)).all() and usual_threshold(s) == 0.5:
         rows = "every row" if s.min() > 0 else "every row above 0"
         found["warnings"].append(
             f"All scores lie in [0, 1], so threshold=0 selects {rows}; did you mean threshold=0.5?"
         )
     return {"data": facts_of_data(groups, data), "notes": said, **found}
+
+
+def _one_label(target: np.ndarray, labels: tuple[str, ...]) -> list[str]:
+    """A warning where all rows (n,) have one label."""
+    known = np.unique(target)
+    if len(known) > 1:
+        return []
+    return [
+        f"All {len(target):,} rows have the label {labels[int(known[0])]}: what needs the other one is not measured. Check the label "
+        "column or the filter."
+    ]
 
 
 def _turned_round(

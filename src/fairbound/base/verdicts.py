@@ -10,6 +10,8 @@ from fairbound.base.names import shortlist
 
 AUDIT_SCHEMA = "fairbound.audit/1"
 EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
+FEW_ROWS = 10
+"""Rows of a group below which it is named: what they say of it decides nothing."""
 WORST_FIRST = ("violated", "insufficient", "met")
 
 
@@ -20,6 +22,25 @@ def about(rows: int) -> str:
         return "a billion or more"
     step = 10 ** max(len(str(rows)) - 3, 0)
     return f"{-(-rows // step) * step:,}"
+
+
+def odds(found: Mapping[str, Any] | None = None) -> str:
+    """At what odds the rows said to be needed decide; found: a bound's entry, which states its `power` where it is not
+    one half."""
+    power = 0.5 if found is None else found.get("power", 0.5)
+    return "at about even odds" if power == 0.5 else f"in {100 * power:.4g} % of audits"
+
+
+def scarce(found: Mapping[str, Any], unit: str = "held-out rows") -> str:
+    """A sentence on the group of so few rows that no number of rows can be planned from them; "" where there is none.
+    found: a bound's entry. unit: of what there are some."""
+    some = {name: n for name, n in found["groups"].items() if 0 < n < FEW_ROWS}
+    if not some:
+        return ""
+    name = min(some, key=lambda one: some[one])
+    unit = unit.replace("rows", found.get("unit", "rows"))
+    has = f"{some[name]} {unit[:-1] if some[name] == 1 and unit.endswith('s') else unit}"
+    return f" {name} has {has}, too few to say how many would decide it: gather more of this group first."
 
 
 def direction(findings: Iterable[Mapping[str, Any]]) -> str:

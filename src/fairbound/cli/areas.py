@@ -110,6 +110,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
         compare={"before": scores[test]}, notes=[*notes, SCORE_ONLY.format(threshold=threshold)],
         data={"name": Path(options.data).name, "train_rows": len(train), "label": label, "positive": str(classes[1]), "split": share},
     )  # fmt: skip
+    found["warnings"] += _made_worse(found)
     done = {
         "constraint": bound.text, "group": move.group_, "scale": move.scale_, "shift": move.shift_ * move.spread_,
         "met_on_fitted_rows": bool(move.met_), "value": move.value_, "auc": move.auc_,
@@ -118,6 +119,17 @@ def run_shift(options: ShiftOptions) -> Outcome:
     scored = csv_file("row", "held_out", "score", lines=zip(frame.index, held, moved.tolist(), strict=True))
     files = {"shift.json": json_file(done), SCORES: scored}
     return written_audit(found, options.out, time.perf_counter() - began, options.seed, files)
+
+
+def _made_worse(found: dict[str, Any]) -> list[str]:
+    """A warning where the moved scores have a larger difference of areas on the rows judged than those before."""
+    (moved,), (before,) = found["constraints"], found["comparison"][0]["constraints"]
+    if moved["value"] is None or before["value"] is None or moved["value"] <= before["value"]:
+        return []
+    return [
+        f"On the rows judged {moved['text']} measures {moved['value']:.4f} with the moved scores and {before['value']:.4f} with those "
+        "before: the move, fitted to other rows, made it worse here. Keep the scores as they are, or fit it to more rows."
+    ]
 
 
 def _encoded(rows: InputRows, numbers: np.ndarray, encoder: TableEncoder) -> Iterator[tuple[np.ndarray, Any]]:

@@ -100,7 +100,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         constraint=bounds,
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
-        model=model_facts(classifier, options),
+        model=model_facts(classifier, options, folder),
         notes=[*unlabelled, *notes],
     )
     _explain_missing(found, options)
@@ -156,7 +156,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         confidence=options.confidence,
         power=options.power,
         **whole_file_facts(options, label, folder, classes=classes, warnings=[] if model is None else model.said()),
-        model=model_facts(classifier, options),
+        model=model_facts(classifier, options, folder),
         notes=unlabelled + ([said_of_scores(merged.read_as, classes[1])] if classifier is None else []),
     )
     _explain_missing(said, options)

@@ -20,13 +20,20 @@ OF_TRAINING = (
 
 
 def data_facts(
-    name: str, label: str, split: str, checksum: str | None, train_rows: int | None = None, classes: Sequence[Any] = ()
+    name: str,
+    label: str,
+    split: str,
+    checksum: str | None,
+    train_rows: int | None = None,
+    classes: Sequence[Any] = (),
+    clusters: str | None = None,
 ) -> dict[str, Any]:
     """Title and data of a report, as `audit` takes them. split: how the held-out rows were chosen; classes: the labels,
-    of two the positive one last."""
+    of two the positive one last; clusters: the column that says which rows belong together."""
     positive = str(classes[1]) if len(classes) == 2 else None
     data = {"name": name, "train_rows": train_rows, "checksum": checksum, "label": label, "positive": positive}
-    return {"title": f"{label}: {name}", "data": {**data, "split": split}}
+    together = {} if clusters is None else {"clusters": {"column": clusters}}
+    return {"title": f"{label}: {name}", "data": {**data, "split": split, **together}}
 
 
 def judged_so(options: AuditOptions, frame: Any) -> dict[str, Any]:
@@ -53,7 +60,7 @@ def whole_file_facts(
     seen = trained_on(folder, checksum)
     held_out = "" if folder is None and options.label is None else ", taken as held out"
     split = f"all {rows} of the file{', which the model was trained on' if seen else held_out}"
-    facts = data_facts(Path(options.data).name, label, split, checksum, classes=classes)
+    facts = data_facts(Path(options.data).name, label, split, checksum, classes=classes, clusters=options.clusters)
     if seen:
         facts["data"]["trained_on"] = True
     odd = other_columns(folder, label, options.weights)

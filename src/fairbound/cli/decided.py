@@ -85,7 +85,7 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
             sensitive_features=groups,
             constraint=bounds,
             **judged_so(options, frame),
-            model=model_facts(classifier, options),
+            model=model_facts(classifier, options, folder),
             notes=notes,
             **_facts(options, column, folder, said),
         )
@@ -144,7 +144,7 @@ def _counted(
         classes=classes or ("0", "1"),
         confidence=options.confidence,
         power=options.power,
-        model=model_facts(classifier, options),
+        model=model_facts(classifier, options, folder),
         notes=[] if given is None else [*given.notes, given.read_as],
         **facts,
     )

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
+from fairbound.cli.advice import beside_verdicts
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import InputRows, in_lines_of_parts, read_rows
@@ -161,7 +162,7 @@ def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> d
         + ([IN_PARTS] if options.chunk_rows is not None else []),
     )
     if facts.get("advice"):
-        found["advice"] = facts["advice"]
+        found["advice"] = beside_verdicts(facts["advice"], found)
     return found
 
 

@@ -104,14 +104,15 @@ def beside_training(
     return found, [*lacked_in_training(new, rows), *not_judged(classifier, found, bounds)]
 
 
-def model_facts(model: Any, options: AuditOptions) -> dict[str, Any]:
-    """What the report says of the saved model, or where `model` is None, of the column of scores."""
-    if model is None:
+def model_facts(model: Any, options: AuditOptions, folder: Folder | None) -> dict[str, Any]:
+    """What the report says of the model saved in `folder`, or where there is none, of the column of scores."""
+    if model is None or folder is None:
         return {"kind": "scores", "description": f"the column {options.score} of the file"}
     return {
         "kind": model.fit_report_["model"]["kind"],
         "description": f"saved in {Path(str(options.model)).name}",
         **training_facts(model),
+        "checksum": f"sha256:{folder.checksum}",
     }
 
 

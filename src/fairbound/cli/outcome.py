@@ -45,7 +45,7 @@ def shows_progress() -> bool:
 def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int | None, out: Path) -> dict[str, Any]:
     """The JSON object of an audit: verdict, metrics and constraints on the held-out rows."""
     keys = (
-        "name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "groups", "why",
+        "name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "power", "groups", "why",
         *LEFT_OUT,
     )  # fmt: skip
     return {

@@ -83,7 +83,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         confidence=options.confidence,
         power=options.power,
         **whole_file_facts(options, label, folder, "queries"),
-        model=model_facts(ranker, options),
+        model=model_facts(ranker, options, folder),
         notes=notes,
     )
     return written_audit(found, options.out)

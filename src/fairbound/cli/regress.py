@@ -80,10 +80,11 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
     if folder is not None:
         model = FairRegressor.load(folder)
         bounds = bounds or list(model.constraints_)
-        predicted, said = model.predict(frame), f"saved in {Path(folder.path).name}"
+        predicted = model.predict(frame)
+        about = {"description": f"saved in {Path(folder.path).name}", "checksum": f"sha256:{folder.checksum}"}
     else:
         column = one_column(options.score, frame.columns, "--score")
-        predicted, said = numbers_in(frame, column, options.data), f"column {column}"
+        predicted, about = numbers_in(frame, column, options.data), {"description": f"column {column}"}
     found = audit(
         predicted,
         truth,
@@ -91,7 +92,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         bounds,
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, warnings=said_of_rows(frame, label, options.clusters)),
-        model={"kind": "numbers", "description": said},
+        model={"kind": "numbers", **about},
         notes=notes,
     )
     return written_audit(found, options.out)

@@ -13,7 +13,7 @@ from fairbound.base.records import plain
 from fairbound.cli.advice import for_commands
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, folder_contents, left_behind
+from fairbound.estimators.folder import Folder, checksum_of, folder_contents, left_behind
 from fairbound.estimators.saved import parts_of
 from fairbound.report import write_audit
 
@@ -110,6 +110,7 @@ def written_fit(
     out, columns = options.out, {"label": found["data"]["label"], "weights": options.weights}
     extras = {COLUMNS: json.dumps(columns)} | ({} if checksum is None else {TRAINED_ON: checksum})
     contents = folder_contents(**parts_of(model) | {"extras": extras})
+    found["model"]["checksum"] = f"sha256:{checksum_of(contents)}"
     files = {f"model/{name}": data for name, data in contents.items()}
     records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
     older = [f"model/{name}" for name in left_behind(out / "model", contents)]

@@ -100,7 +100,9 @@ def judged(
         confidence=options.confidence,
         together=not options.certify,
         compare={} if done.free is None else {"unconstrained": scored(done.free)["scores"]},
-        **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
+        **data_facts(
+            rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes, clusters=rows.split_by
+        ),
         model={"kind": options.model, "description": about, **training_facts(done.model)},
         trajectory=getattr(done.model, "trajectory_", None),
         warnings=[*warnings, *rows.cautions],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out, of_each, of_left_out
+from fairbound.base.verdicts import about, direction, left_out, odds, of_each, of_left_out
 from fairbound.estimators.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
@@ -125,8 +125,16 @@ def _said(
     more = ""
     if enough is not None and rows_needed is not None:
         total = sum(sizes.values())
-        more = f" About {about(enough)} such rows would decide it, {about(rows_needed)} in all; here were {total:,}.{direction(facts)}"
+        more = f" About {about(enough)} such rows would decide it {odds()}, {about(rows_needed)} in all; here were {total:,}.{direction(facts)}"
     return f"{text} cannot be certified: {rows} leave the confidence {bound} at {limits}.{more}"
+
+
+def _of_stated(
+    advice: Sequence[dict[str, str]], trained: Sequence[dict[str, Any]], stated: Sequence[Bound]
+) -> list[dict[str, str]]:
+    """The advice but for what is said of bounds that nobody stated: tighter ones than those stated."""
+    tighter = tuple(repr(t["text"]) for t, b in zip(trained, stated, strict=True) if t["text"] not in (None, b.text))
+    return [one for one in advice if not (one["fault"] == "inactive" and one["said"].startswith(tighter))]
 
 
 def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[str, Any]) -> dict[str, Any]:
@@ -159,6 +167,7 @@ def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[
         "certificate": certificate,
         **facts,
         **own,
+        **({"advice": _of_stated(facts["advice"], trained, stated)} if "advice" in facts else {}),
         "constraints": constraints,
         "notes": [*kept, note],
     }

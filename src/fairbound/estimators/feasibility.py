@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.base.verdicts import about, direction, left_out, of_left_out
+from fairbound.base.verdicts import about, direction, left_out, odds, of_left_out, scarce
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.frontier import frontier
@@ -34,6 +34,10 @@ KEPT = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.02)
 MORE = 1000
 
 ALIKE = "{} gives every row the same decision"
+
+LITTLE = ": the features tell too little of the label."
+LOOSEN = "; loosen the bound for one that tells rows apart."
+"""What follows where such a model is the one without bounds, and where it was trained under one."""
 
 SHOWN = 0.00005
 """The smallest number that is not printed as 0."""
@@ -116,7 +120,7 @@ def feasibility(
         "more_rows": more,
         **of_left_out(found[0].findings[0]),
     }
-    return {**out, "said": _said(out, stated, bent.flat)}
+    return {**out, "said": _said(out, stated, bent.flat, scarce(found[chosen].findings[0]))}
 
 
 def _bounds(stated: Bound, free: float | None) -> list[Bound]:
@@ -173,8 +177,9 @@ def worth_of_rows(more_rows: dict[str, float]) -> str:
     return f"{MORE:,} more held-out rows of {best} would narrow the interval most, by {more_rows[best]:.4f}."
 
 
-def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
-    """The findings of `feasibility` in a few sentences. flat: whether accuracy changes by no more than chance."""
+def _said(out: dict[str, Any], stated: Bound, flat: bool = False, few: str = "") -> str:
+    """The findings of `feasibility` in a few sentences. flat: whether accuracy changes by no more than chance. few: what
+    is said of a group of too few rows to plan by."""
     small, cheap, bent = out["smallest"], out["cheapest"], out["knee"]
     rows = f"{out['rows']['held']:,}"
     ends = ["not known" if small[k] is None else f"{small[k]:.4f}" for k in ("value", "lower", "upper")]
@@ -184,9 +189,11 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
         said.append(f"{ALIKE.format('Its model')}.")
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
-        if out["rows_needed"] is not None:
+        if few:
+            said.append(few.strip())
+        elif out["rows_needed"] is not None:
             way = direction([small | {"bound": stated.stated, "sense": stated.sense}])
-            would = f"about {about(out['rows_needed'])} held-out rows would decide it; here were {rows}."
+            would = f"about {about(out['rows_needed'])} held-out rows would decide it {odds()}; here were {rows}."
             said.append(f"Of the model of the {which} value {would}{way}")
     else:
         under = "without a bound" if cheap["trained_under"] is None else f"under {cheap['trained_under']:g}"
@@ -197,7 +204,7 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False) -> str:
             f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
         if cheap["constant"]:
-            said.append(f"{ALIKE.format('It')}; loosen the bound for one that tells rows apart.")
+            said.append(f"{ALIKE.format('It')}{LITTLE if cheap['trained_under'] is None else LOOSEN}")
     said.append(said_of(None if bent is None else bent["trained_under"], flat))
     said.append(worth_of_rows(out["more_rows"]))
     if "left_out" in out:

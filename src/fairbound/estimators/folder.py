@@ -45,7 +45,8 @@ class Folder:
 
     ``manifest``: as given to :func:`save_folder` (tuples as lists), with format, format_version, library_version added.
     ``tensors``: name -> CPU tensor, bit for bit and with the dtype and shape that were saved.
-    ``extras``: file name -> text. ``path``: where it lies.
+    ``extras``: file name -> text. ``path``: where it lies. ``checksum``: the sha256 of ``model.json``, which holds those of
+    the other files.
     """
 
     manifest: dict[str, Any]
@@ -53,6 +54,7 @@ class Folder:
     encoder: TableEncoder | None = None
     extras: dict[str, str] = field(default_factory=dict)
     path: str = ""
+    checksum: str = ""
 
 
 def save_folder(
@@ -160,7 +162,12 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
             f"the model folder {str(folder)!r} is complete but cannot be read: {error}. Save the model again."
         ) from error
     _check_no_nan(tensors)
-    return Folder(manifest, tensors, coder, extras, str(path))
+    return Folder(manifest, tensors, coder, extras, str(path), _sha256((folder / _MANIFEST).read_bytes()))
+
+
+def checksum_of(contents: Mapping[str, bytes]) -> str:
+    """The checksum of the folder that has these files, as of `folder_contents`."""
+    return _sha256(contents[_MANIFEST])
 
 
 def _checksum(whole: Mapping[str, Any]) -> str:

@@ -76,6 +76,7 @@ def stated_facts(bound: Any, rows: Scored) -> Finding:
         "sense": bound.sense,
         "bound": float(bound.stated),
         "confidence": rows.confidence,
+        **({"power": rows.power} if rows.power > 0.5 else {}),
     }
 
 
@@ -97,21 +98,27 @@ def contrast_facts(bounds: GapBounds, name: Callable[[int], str]) -> Finding:
     shown, all_of = np.argsort(_order(bounds), kind="stable")[:MOST_CONTRASTS], bounds.contrasts
     again = {} if all_of is None else mirrored(all_of.index[shown], all_of.coefficient[shown])
     return {
-        "value": plain(bounds.value),
-        "lower": plain(bounds.lower),
-        "upper": plain(bounds.upper),
+        "value": _number(bounds.value),
+        "lower": _number(bounds.lower),
+        "upper": _number(bounds.upper),
         "worst": name(bounds.worst),
         "contrasts": [
             {
                 "name": name(int(i)),
-                "value": plain(bounds.estimates[i]),
-                "lower": plain(bounds.lowers[i]),
-                "upper": plain(bounds.uppers[i]),
+                "value": _number(bounds.estimates[i]),
+                "lower": _number(bounds.lowers[i]),
+                "upper": _number(bounds.uppers[i]),
             }
             | ({"mirrored": True} if place in again else {})
             for place, i in enumerate(shown)
         ],
     }
+
+
+def _number(value: Any) -> float | None:
+    """As JSON can hold it; of minus zero, zero."""
+    known = plain(value)
+    return None if known is None else known + 0.0  # type: ignore[no-any-return]
 
 
 def _order(bounds: GapBounds) -> np.ndarray:

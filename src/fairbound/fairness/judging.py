@@ -23,6 +23,7 @@ from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.everyone import without_overall
 from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
 from fairbound.fairness.leaving_out import left_out_facts
+from fairbound.fairness.method_names import OF_RATIOS, method_of_bets, method_of_means, method_of_rates
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
@@ -189,7 +190,7 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     found, method, needed = _bounds(bound, sets, rows, alpha)
     method = method_of_rows(method, rows)
     groups = {name: int(n) for name, n in zip(names, sets.joined("rows"), strict=True)}
-    why, c = too_few_for_means(sets, names), np.abs(sets.coefficient[found.worst])
+    why, c = too_few_for_means(sets, names) or nothing_over_nothing(bound, sets), np.abs(sets.coefficient[found.worst])
     deciding = [names[i] for i in sets.index[found.worst][c > c.max() / 2]]
     return finding(bound, rows, found, sets.name, groups, method, needed, missing=missing, why=why) | {
         "worst_groups": {name: groups[name] for name in deciding}
@@ -208,17 +209,25 @@ def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBoun
     needed = lambda: rate_rows_needed(  # noqa: E731
         share, shares, contrasts, 0.0 if ratios else float(bound.bound), alpha, one.transform, rows.power
     )
-    method = "MOVER: Clopper-Pearson limits of the single rates joined for their {}; Bonferroni over contrasts (lower bound) and stated bounds"
     if ratios:
         found = ratio_bounds(successes, trials, sets.index[:, ::-1], alpha)
         estimates = _contrast_estimates(bound, sets)  # two rates of 0 are alike
         worst = int(np.argmin(np.where(np.isnan(estimates), np.inf, estimates)))
         found = replace(found, estimates=estimates, worst=worst, value=float(estimates[worst]))
-        return found, method.format("ratios"), needed
+        return found, OF_RATIOS, needed
     found = rate_bounds(successes, trials, contrasts, alpha, transform=one.transform)
     if sets.between is not None:
         found = found.within(2.0 if bound.summed else 1.0)
-    return found, method.format("differences"), needed
+    what = "differences" if bound.compares == "differences" else "sums"
+    return found, method_of_rates(what, contrasts, alpha, one.transform is not None), needed
+
+
+def nothing_over_nothing(bound: Any, sets: Sets) -> str | None:
+    """That a ratio is one of 0 to 0, where every rate that it compares is 0; None elsewhere."""
+    if bound.compares != "ratios" or sets.values[0][1].means is not None or sets.joined("successes").any():
+        return None
+    zero = "Nobody is selected in any group" if bound.name == "demographic_parity_ratio" else "Every rate compared is 0"
+    return f"{zero}, and the ratio of 0 to 0 is taken as 1."
 
 
 def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
@@ -238,10 +247,9 @@ def loss_bounds(
     mean, variance = sets.joined("means"), sets.joined("variances")
     least, largest = sets.values[0][1].least, sets.values[0][1].largest
     if largest is None:
-        method = "Welch's t for differences of mean losses (asymptotic), Bonferroni over contrasts (lower bound) and stated bounds"
         found = welch_bounds(mean, variance, sets.joined("trials"), contrasts, alpha)
         needed = lambda: mean_rows_needed(mean, variance, shares, contrasts, float(bound.bound), alpha, power=power)  # noqa: E731
-        return found, method, needed
+        return found, method_of_means(bound, contrasts), needed
     cells, offset = [], 0
     for _, of in sets.values:
         assert of.cells is not None
@@ -251,9 +259,7 @@ def loss_bounds(
     found = mean_bounds(
         sets.joined("losses"), np.concatenate(cells), offset, contrasts, alpha, low=least, high=largest, weights=weights
     )
-    between = f"up to {largest:g}" if least == 0 else f"from {least:g} to {largest:g}"
-    sure = "guaranteed" if weights is None else "guaranteed if no row can weigh more than the heaviest here"
-    method = f"betting bounds of mean losses {between} ({sure}), Bonferroni over groups (lower bound) and stated bounds"
+    method = method_of_bets(bound, contrasts, least, largest, weights is not None)
     needed = lambda: mean_rows_needed(  # noqa: E731
         mean, variance, shares, contrasts, float(bound.bound), alpha, low=least, high=largest, power=power
     )
@@ -289,7 +295,7 @@ def judge_shares(
     successes, trials = one.successes[:, 0], one.trials[:, 0]
     found = rate_bounds(successes, trials, sums, alpha)
     share = quotient(successes, trials)
-    method = "MOVER: Clopper-Pearson limits of the single rates joined for their sums; Bonferroni over sums (lower bound) and stated bounds"
+    method = method_of_rates("sums", sums, alpha)
     return finding(
         bound, rows, found, name, base["groups"], method_of_rows(method, rows),
         lambda: rate_rows_needed(share, trials / rows.total, sums, float(bound.bound), alpha, power=rows.power),

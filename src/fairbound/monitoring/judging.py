@@ -29,7 +29,7 @@ from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
 from fairbound.fairness.builder import class_number
 from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
-from fairbound.fairness.judging import Sets, compared_sets
+from fairbound.fairness.judging import Sets, compared_sets, nothing_over_nothing
 from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
@@ -129,7 +129,7 @@ def judge_in_time(
             else None,
             "method": METHOD if losses is None else LOSS_METHOD.format(unit),
             "groups": {name: int(n) for name, n in zip(names, sets.joined("totals"), strict=True)},
-            "why": unmeasured(missing, "decision") if missing else None,
+            "why": unmeasured(missing, "decision") if missing else nothing_over_nothing(bound, sets),
             "grown": grown(bound, counts, contrasts, error, sets.name)
             if needed and losses is None and transform is None and bound.compares == "differences"
             else None,

@@ -84,6 +84,7 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
         yield "Only its scores were given.\n"
     else:
         facts = {k: model[k] for k in ("kind", "description", "algorithm", "seed", "budget", "steps", "seconds")}
+        facts["checksum"] = model.get("checksum")
         yield from (f"- {k}: {_text(v)}" for k, v in facts.items() if v not in (None, ""))
         if model.get("weights"):
             yield f"\n### What the model looks at\n\n{words.WEIGHTS}\n"
@@ -109,6 +110,15 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
                 for c in audit["constraints"]
             ),
         )  # fmt: skip
+        levels = " and ".join(sorted({words.percent(c["confidence"]) for c in audit["constraints"]}))
+        yield f"\n{words.ONE_SIDED}{levels}, by these methods:\n"
+        yield from (f"- {_text(c['text'])}: {_text(c['method'])}" for c in audit["constraints"])
+    if "certificate" in audit:
+        made = audit["certificate"]
+        yield f"\n## Certificate: {words.VERDICTS[made['verdict']].lower()}\n"
+        yield f"{_text(made['said'])}\n"
+        yield f"Beside it the same model without the bound: {words.VERDICTS[made['unconstrained']['verdict']].lower()}. {words.certified_price(made)}\n"
+        yield words.PROMISE
     yield from _impact(audit)
     for title, lines in (("Warnings", audit["warnings"]), ("Notes", audit["notes"])):
         if lines:
@@ -124,7 +134,7 @@ def _impact(audit: dict[str, Any]) -> Iterator[str]:
         return
     heading, said = words.impact(audit)
     yield f"\n## {heading}\n"
-    yield f"{said}\n"
+    yield f"{_text(said)}\n"
     for table in audit["impact"]:
         yield f"\n### {_text(table['attribute'])}\n"
         rows = []

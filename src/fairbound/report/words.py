@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out, unspoken
+from fairbound.base.verdicts import about, direction, left_out, odds, scarce, unspoken
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
@@ -29,12 +29,16 @@ RATES = {
     "precision": ("Precision", "share of the rows predicted to be the class that are"),
     "positive_predictive_value": ("Positive predictive value", "share of its predicted positives that are positive"),
 }
+ONE_SIDED = "“At least” and “at most” are one-sided confidence bounds at "
 LARGE = 10_000
 FAR = 1000  # times the rows at hand; more is no sensible advice
 IMPACT = (
     "An impact ratio is the rate of a category over that of the category with the highest rate. A scoring rate is the share whose score is "
     "above the median of all. Categories of less than 2 % of the rows are left out of the ratios. A ratio below 0.8 is what the four-fifths "
     "rule looks at; it is a screen, and no ratio is proof of anything by itself."
+)
+SELECTED = (
+    "Selected: {}. The rule speaks of a favourable decision; where this one is not, name the other label as positive. "
 )
 UNWEIGHTED = (
     " People are counted here, whatever their weights, so that these rates differ from the weighted ones of the groups."
@@ -52,6 +56,18 @@ NOT_REACHED = (
     "none counts after the first that is not confirmed: the best of all would be confirmed by chance too often."
 )
 """Why a model without bounds that meets them was not returned."""
+
+TAKEN = "The model taken is this one, trained without bounds."
+TAKEN_MET = "The model trained without bounds met them, and was taken: it and the constrained one are the same."
+"""What stands in place of a price where the model of a certificate has no bounds."""
+
+PROMISE = (
+    "A certificate speaks of the population that the rows were drawn from, not of another year or place. It is of one fit: whoever "
+    "certifies on the same rows again, with other seeds, models or bounds, until one is met has no such promise. Where it is met it "
+    "says no more than the stated bound: the model was chosen because its confidence bound lies within it, so that this bound is no "
+    "sharper claim."
+)
+"""What a certificate promises and what not (docs/certificates.md)."""
 
 _ACRONYMS = {"auc": "AUC", "roc": "ROC", "f1": "F1", "ndcg": "NDCG"}
 
@@ -105,6 +121,11 @@ def bound(value: float) -> str:
     return f"{value:.10g}".replace("-", "−")
 
 
+def effective(audit: dict[str, Any]) -> bool:
+    """Whether rates have effective numbers of rows: rows have weights, or come in clusters."""
+    return bool(audit["data"].get("weighted") or audit["data"].get("clusters"))
+
+
 def count(value: int | None) -> str:
     """``11842`` as ``11,842``; an absent count as a dash."""
     return "–" if value is None else f"{value:,}"
@@ -117,11 +138,19 @@ def percent(confidence: float) -> str:
 
 def impact(audit: dict[str, Any]) -> tuple[str, str]:
     """The heading of the table of impact ratios, and what is said under it."""
-    weighted = audit["data"].get("weighted", False)
+    weighted, who = audit["data"].get("weighted", False), selected(audit)
     return (
         "Selection rates and impact ratios" + ", unweighted" * weighted,
-        IMPACT + UNWEIGHTED * weighted,
+        (SELECTED.format(who) if who else "") + IMPACT + UNWEIGHTED * weighted,
     )
+
+
+def selected(audit: dict[str, Any]) -> str:
+    """Which rows are called selected, such as ``"predicted repaid = 1"``; "" where nobody is, as of numbers."""
+    data = audit["data"]
+    if data["positive"] is None or data.get("classes"):
+        return ""
+    return f"{'' if decisions_alone(audit) else 'predicted '}{data['label']} = {data['positive']}"
 
 
 def at_least(constraint: dict[str, Any]) -> bool:
@@ -180,13 +209,15 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
         text += "."
     if constraint["verdict"] == "insufficient":
         needed = constraint["rows_needed"]
-        if needed is not None and needed > FAR * max(rows, 1):
+        if needed is not None and scarce(constraint):
+            text += scarce(constraint, unit)
+        elif needed is not None and needed > FAR * max(rows, 1):
             text += (
-                f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide; "
-                f"this audit had {rows:,}. Train under a tighter bound, or audit against a looser one."
+                f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide "
+                f"{odds(constraint)}; this audit had {rows:,}. Train under a tighter bound, or gather more rows."
             )
         elif needed is not None:
-            text += f" About {about(needed)} {unit} of this kind would decide it; this audit had {rows:,}.{direction([constraint])}"
+            text += f" About {about(needed)} {unit} of this kind would decide it {odds(constraint)}; this audit had {rows:,}.{direction([constraint])}"
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:
@@ -225,6 +256,8 @@ def certified_price(made: dict[str, Any]) -> str:
     """What the unconstrained model reaches, and what the certified one costs beside it;
     made: the audit's certificate."""
     free = made["unconstrained"]
+    if taken_without_bounds(made):
+        return TAKEN_MET if made["verdict"] == "met" else TAKEN
     values = ", ".join("undefined" if v is None else number(v) for v in free["values"])
     measure = made.get("measure", "accuracy")
     said, lost = MEASURES[measure], made["price"]
@@ -237,6 +270,14 @@ def certified_price(made: dict[str, Any]) -> str:
     return whole + (
         NOT_REACHED if made.get("verdict") == free["verdict"] == "met" and not price.startswith("no") else ""
     )
+
+
+def taken_without_bounds(made: dict[str, Any] | None) -> bool:
+    """Whether the model that a certificate speaks of is the one trained without bounds; made: the audit's certificate,
+    None where it has none. The model taken is the last that was confirmed, else the first tested."""
+    tested = [] if made is None else made.get("candidates", [])
+    taken = next((one for one in reversed(tested) if one["verdict"] == "met"), tested[0] if tested else None)
+    return taken is not None and not taken["trained_under"]
 
 
 def _an(noun: str) -> str:

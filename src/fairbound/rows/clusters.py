@@ -27,6 +27,15 @@ def cluster_codes(clusters: Any, n: int) -> np.ndarray | None:
     return codes if len(codes) and codes.max() + 1 < n else None
 
 
+def facts_of_clusters(codes: np.ndarray | None, column: Any) -> dict[str, Any]:
+    """What the data of an audit hold of clusters; {} where rows are independent. column: what names them, or None."""
+    if codes is None:
+        return {}
+    sizes = np.bincount(codes)
+    name = None if column is None else str(column)
+    return {"clusters": {"column": name, "count": len(sizes), "largest": int(sizes.max())}}
+
+
 def words_of_clusters(codes: np.ndarray | None) -> list[str]:
     """The sentence that says how many clusters the rows (n,) come in; none where they are independent."""
     if codes is None:

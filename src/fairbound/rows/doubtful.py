@@ -83,6 +83,22 @@ def twin_words(X: Any, groups: Groups) -> list[str]:
     return out
 
 
+def own_label_words(groups: Groups, target: np.ndarray) -> list[str]:
+    """What is said of an attribute whose groups are the labels target (n,): each group has one label, and each label one
+    group, in the rows whose group is known."""
+    out = []
+    for attribute, labels, code in groups.by_attribute:
+        known = code >= 0
+        pairs = np.unique(np.column_stack([code[known], target[known]]), axis=0)
+        alone = all(len(np.unique(part)) == len(pairs) for part in pairs.T)
+        if alone and len(pairs) > 1 and len(code) >= FEWEST * len(labels):
+            out.append(
+                f"The groups of {attribute} are the labels: every group has one label, and each another. Groups then differ as labels do. "
+                "Name a sensitive attribute in its place."
+            )
+    return out
+
+
 def _one_to_one(column: Any, code: np.ndarray) -> bool:
     """Whether values and group codes (n,) tell each other, and some group is known."""
     try:

@@ -313,6 +313,6 @@ def _inactive(seen: _Seen) -> Iterator[Advice]:
         if len(these) and room and np.abs(seen.y[late][:, these]).max() < 1e-3 * scale:
             yield Advice(
                 "inactive",
-                f"{name} never binds: its multiplier is 0 and the model keeps well within it.",
-                "Nothing is wrong. State a tighter bound if this one was meant to matter, or leave it out.",
+                f"{name} never binds on the training rows: its multiplier is 0 and the model keeps well within it there.",
+                "Training is not at fault. State a tighter bound if this one was meant to matter, or leave it out.",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -124,7 +125,7 @@ def test_groups_that_are_too_small_for_bounds_of_means_are_named(stated):
 
 def test_rows_of_no_known_group_are_said_in_a_warning_and_beside_the_verdict():
     people = {"sex": ["F", "M"] * 400 + [None] * 100, "race": (["x"] * 450 + ["y"] * 449 + [None])}
-    s, y = [1, 1, 0, 0] * 225, [0, 1] * 450
+    s, y = [1, 1, 0, 0] * 225, [0, 1, 1, 0] * 225
     found = fb.audit(s, y, people, "demographic_parity <= 0.3")
     assert found["verdict"] == "met" and found["data"]["missing_group_rows"] == {"sex": 100, "race": 1}
     assert [w.partition(";")[0] for w in found["warnings"]] == [
@@ -217,3 +218,34 @@ def test_a_group_that_ends_in_a_blank_is_told_from_its_like_in_every_table():
         sum("<bdi>&#39;F &#39;</bdi>" in head for head in heads) == 2 == sum("<bdi>F</bdi>" in head for head in heads)
     )
     assert "| 'F ' |" in model_card(found)
+
+
+def test_labels_of_one_value_are_judged_with_a_warning():
+    """Who is selected can be compared; what needs the other label is undefined, and never met."""
+    rng = np.random.default_rng(0)
+    group, decided, same = rng.choice(["a", "b"], 400), rng.integers(0, 2, 400), np.ones(400, dtype=int)
+    found = fb.audit(decided, same, group, ["demographic_parity <= 0.3", "false_positive_rate_parity <= 0.3"])
+    assert [c["verdict"] for c in found["constraints"]] == ["met", "insufficient"]
+    assert any("All 400 rows have the label 1" in said for said in found["warnings"])
+    both = fb.audit(decided, rng.integers(0, 2, 400), group)
+    assert not any("have the label" in said for said in both["warnings"])
+    with pytest.raises(DataError, match="one class, 'yes'"):
+        fb.audit(decided, np.full(400, "yes"), group, "demographic_parity <= 0.3")
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_label_that_is_its_own_group_is_warned_of(labels):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, labels, 400)
+    guess = rng.integers(0, labels, 400)
+    bound = "equalized_odds <= 0.3" if labels == 2 else "recall of class 1 >= 0.1"
+    said = lambda groups: " ".join(fb.audit(guess, y, groups, bound)["warnings"])  # noqa: E731
+    assert "The groups of y are the labels" in said({"y": y.astype(str)})
+    assert "are the labels" not in said({"z": rng.choice(["a", "b"], 400)})
+
+
+def test_no_limit_is_minus_zero():
+    y = np.repeat([0, 1], 200)
+    (found,) = fb.audit(y, y, np.tile(["a", "b"], 200), "demographic_parity <= 0.3")["constraints"]
+    ends = [c[k] for c in (found, *found["contrasts"]) for k in ("value", "lower", "upper")]
+    assert 0.0 in ends and not any(math.copysign(1, v) < 0 and v == 0 for v in ends)

@@ -113,5 +113,5 @@ def test_a_weighted_audit_says_that_its_ratios_are_not_weighted():
     for made in (audit_page, model_card):
         assert "impact ratios, unweighted" in made(found) and "whatever their weights" in made(found)
         assert "unweighted" not in made(plain)
-    assert "as sure as that of 41 rows of equal weight" in audit_page(found)
+    assert "as sure as that of 41 independent rows of equal weight" in audit_page(found)
     assert "a share of 41 rows, not of the whole group" in audit_page(plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
@@ -49,6 +50,11 @@ def test_a_group_that_training_lacked_is_measured_like_any_other(run, tmp_path, 
     assert code in (0, 3), error
     model = tmp_path / "fit" / "model"
     code, found, _ = run("audit", "--data", tmp_path / "new.csv", "--model", model, *bound, *more, out=tmp_path / "o")
+    digest = f"sha256:{hashlib.sha256((model / 'model.json').read_bytes()).hexdigest()}"
+    written = json.loads((tmp_path / "fit" / "audit.json").read_text())
+    assert found["model"]["checksum"] == written["model"]["checksum"] == digest
+    for page in ("report.html", "model_card.md"):
+        assert digest in (tmp_path / "fit" / page).read_text() and digest in (tmp_path / "o" / page).read_text()
     (judged,) = found["constraints"]
     assert (code, judged["verdict"]) == (1, "violated") and judged["value"] > 0.4
     assert judged["groups"] == new["g"].value_counts().to_dict()

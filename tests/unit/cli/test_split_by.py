@@ -59,6 +59,8 @@ def test_what_is_said(run, visits, tmp_path):
         assert sum("If each is one person" in one for one in made["warnings"]) == (said is not None)
         assert any("come in" in one and "clusters" in one for one in made["notes"]) == (said is None)
         assert ("rows of clusters" in made["constraints"][0]["method"]) == (said is None)
+        named = made["data"].get("clusters", {}).get("column")
+        assert named == (None if said else "patient_id")
     for more, said in ((["--split-by", "cured"], "is the label"), (["--split-by", "x"], "no column 'x'"),
                        (["--split-by", "patient_id", "--certify"], "one row of each person")):  # fmt: skip
         code, _, err = run(*call, *more, "--out", tmp_path / "o")
@@ -83,6 +85,7 @@ def test_the_rows_of_a_person_are_judged_together(run, visits, tmp_path):
         said = " ".join(found["warnings"])
         assert ("--clusters patient_id takes the rows of each together." in said) == (not more)
         c = found["constraints"][0]
+        assert found["data"].get("clusters", {}).get("column") == (more[1] if more else None)
         width[len(more)] = c["upper"] - c["value"]
     assert width[2] > 1.2 * width[0]
     assert all(c["four_fifths"]["p_value"] is None for t in found["impact"] for c in t["categories"])

@@ -62,7 +62,13 @@ def test_the_curve_falls_and_its_points_are_what_the_rules_say(found):
 def test_a_model_that_decides_all_rows_alike_is_said_to_be_one(found):
     assert not any(one["constant"] for one in found["curve"])
     alike = {**found, "cheapest": {**found["cheapest"], "constant": True}}
-    assert "It gives every row the same decision" in _said(alike, fb.constraint(BOUND))
+    under, free = (
+        _said({**alike, "cheapest": {**alike["cheapest"], "trained_under": bound}}, fb.constraint(BOUND))
+        for bound in (0.1, None)
+    )
+    assert "It gives every row the same decision; loosen the bound" in under and "features" not in under
+    assert "It gives every row the same decision: the features tell too little of the label." in free
+    assert "loosen" not in free
     x, sex = np.random.default_rng(0).normal(size=(400, 2)), np.repeat(["F", "M"], 200)
     rare = fb.feasibility("demographic_parity <= 0.2", x, np.arange(400) % 40 == 0, sex, random_state=0)
     assert rare["cheapest"]["constant"] and rare["smallest"]["constant"] and "same decision" in rare["said"]

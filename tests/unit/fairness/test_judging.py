@@ -13,6 +13,7 @@ from fairbound.fairness.notions import constraint
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
 from fairbound.models.mlp import MLP
+from fairbound.report.words import explain
 from fairbound.rows.groups import Groups
 
 
@@ -87,6 +88,11 @@ def test_two_rates_of_zero_are_alike_and_no_evidence():
     bound = constraint("demographic_parity_ratio >= 0.8")
     found = bound.judge(rows, 0.05)
     assert bound.measure(rows) == found["value"] == 1.0 and found["verdict"] == "insufficient"
+    said = "Nobody is selected in any group, and the ratio of 0 to 0 is taken as 1."
+    assert found["why"] == said and said in explain(found, 300)
+    other = constraint("true_positive_rate_ratio >= 0.8").judge(rows, 0.05)["why"]
+    assert other == "Every rate compared is 0, and the ratio of 0 to 0 is taken as 1."
+    assert bound.judge(scored()[0], 0.05)["why"] is None
     problem = FairProblem(MLP(1), rows.scores[:, None], rows.target, columns, bound)
     x = problem.start((0,)) * 0
     assert float(problem.evaluate(x).extra["stated"][0]) == 1.0

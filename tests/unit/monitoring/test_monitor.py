@@ -352,3 +352,10 @@ def test_other_labels_are_refused_with_what_names_them():
         fb.Monitor("demographic_parity <= 0.3").update(["yes"], ["no"], {"sex": ["F"]})
     named = fb.Monitor("demographic_parity <= 0.3", classes=["no", "yes"]).update(["yes"], ["no"], {"sex": ["F"]})
     assert named.look()["data"]["rows"] == 1
+
+
+def test_a_ratio_of_nothing_is_said_to_be_one():
+    monitor = fb.Monitor("demographic_parity_ratio >= 0.8")
+    monitor.update(np.zeros(500), np.zeros(500, dtype=int), np.repeat(["f", "m"], 250))
+    (found,) = monitor.look()["constraints"]
+    assert found["value"] == 1.0 and found["why"].startswith("Nobody is selected in any group")

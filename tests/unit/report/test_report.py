@@ -144,7 +144,7 @@ def test_insufficient_says_how_many_rows_would_decide():
     audit = examples.mortgage()
     c = audit["constraints"][0]
     assert c["verdict"] == "insufficient"
-    sentence = f"About {words.about(c['rows_needed'])} held-out rows of this kind would decide it; this audit had 497."
+    sentence = f"About {words.about(c['rows_needed'])} held-out rows of this kind would decide it at about even odds; this audit had 497."
     assert sentence in Page(report.audit_page(audit)).text
     assert sentence in report.table(audit)
     c["rows_needed"] = None

@@ -37,6 +37,7 @@ class LossBound(GroupBound):
     given: Literal[0, 1, "both"] | None = None
     largest: float | None = None
 
+    averages = "losses"
     contrasts = measured_contrasts
     needs = frozenset({"groups", "scores"})
     judged_from = "losses"

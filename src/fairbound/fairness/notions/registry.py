@@ -81,9 +81,7 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
         where = f" The module {own[1]!r} registers no such notion." if own else (
             " One of your own is named after its module, as 'module:notion', or its module imported first."
         )  # fmt: skip
-        raise OptionError(
-            f"unknown constraint {name!r}{meant} All {len(NOTIONS)} stand in docs/bounds.md and in fairbound.fairness.notions.NOTIONS.{where}"
-        )
+        raise OptionError(f"unknown constraint {name!r}{meant} All {len(NOTIONS)} stand in docs/bounds.md.{where}")
     return NOTIONS[name].read(text, bound=bound)
 
 

@@ -200,6 +200,7 @@ class ResidualGap(NumberLossBound):
     """
 
     name = "residual_gap"
+    averages = "residuals"
     example = "0.1"
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, "largest": Key("largest", plain_number, number_text)}
 
@@ -229,6 +230,7 @@ class GroupSquaredError(NumberLossBound):
     """
 
     name = "group_squared_error"
+    averages = "squared errors"
     example = "0.5"
     measures = "a mean squared error"
     compares = "values"
