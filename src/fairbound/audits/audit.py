@@ -117,7 +117,6 @@ def audit(
     classes = None if classes is None else class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
-    alpha = (1 - confidence) / (max(len(bounds), 1) if together else 1)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
@@ -130,9 +129,7 @@ def audit(
         _together(clusters, y, bounds, qid), outcomes, power,
     )  # fmt: skip
     named = data.pop("clusters", {}).get("column", getattr(clusters, "name", None))
-    facts = _facts_of(given, qid, bounds, alpha, data | facts_of_clusters(given.clusters, named))
-    if not together:
-        facts["constraints"] = [{**c, "method": of_each(c["method"])} for c in facts["constraints"]]
+    facts = _judged(given, qid, bounds, together, data | facts_of_clusters(given.clusters, named))
     notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
@@ -165,6 +162,15 @@ class Given(NamedTuple):
     clusters: np.ndarray | None
     outcomes: bool
     power: float
+
+
+def _judged(given: Given, qid: Any, bounds: tuple[Bound, ...], together: bool, data: Mapping[str, Any]) -> Any:
+    """`_facts_of`, at the level that the bounds share, or that each has alone."""
+    alpha = (1 - given.confidence) / (max(len(bounds), 1) if together else 1)
+    facts = _facts_of(given, qid, bounds, alpha, data)
+    if not together:
+        facts["constraints"] = [{**c, "method": of_each(c["method"])} for c in facts["constraints"]]
+    return facts
 
 
 def _facts_of(given: Given, qid: Any, bounds: tuple[Bound, ...], alpha: float, data: Mapping[str, Any]) -> Any:

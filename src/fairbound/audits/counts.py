@@ -58,17 +58,26 @@ class AuditCounts:
 
         Raises: DataError for unusable input, as `audit`.
         """
-        s, decision, words = with_decisions(scores, threshold)
-        target = decision if y is None else read_targets(y, len(s))
-        assert target is not None
-        groups = Groups.of_rows(sensitive_features, len(s))
-        of_rows = np.column_stack([groups.codes, target, decision])
+        logits, decided, words = with_decisions(scores, threshold)
+        return cls.of_read(
+            logits, decided, words, None if y is None else read_targets(y, len(logits)), sensitive_features
+        )
+
+    @classmethod
+    def of_read(
+        cls, logits: np.ndarray, decided: np.ndarray, read_as: str, y: np.ndarray | None, sensitive_features: Any
+    ) -> AuditCounts:
+        """The counts of some rows whose scores were read: (n,) logits, decisions 0 and 1, how they were read, as by
+        `fairbound.rows.scores.with_decisions`, and (n,) labels 0 and 1, None where nobody knows them."""
+        target = decided if y is None else y
+        groups = Groups.of_rows(sensitive_features, len(logits))
+        of_rows = np.column_stack([groups.codes, target, decided])
         alike = Strata.of(of_rows)
-        losses = np.add.reduceat(Scored(target, decision, scores=s).loss[alike.order], alike.starts)
-        p = expit(s)
+        losses = np.add.reduceat(Scored(target, decided, scores=logits).loss[alike.order], alike.starts)
+        p = expit(logits)
         bins = [histograms(p, code, len(known)) for _, known, code in groups.by_attribute]
         cells = of_rows[alike.order[alike.starts]]
-        return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), words, y is not None)
+        return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), read_as, y is not None)
 
     def __len__(self) -> int:
         return int(self.counts.sum())

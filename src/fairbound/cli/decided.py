@@ -4,7 +4,6 @@ said where the rows without an outcome were decided otherwise than those that ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +43,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
 from fairbound.rows.scores import as_logits
+from fairbound.rows.scores import with_decisions as decisions_of
 from fairbound.tables import Chunks, read_table
 
 DECIDED = "decision"
@@ -128,13 +128,12 @@ def _counted(
         with in_file(options.data, rows if given is None else given.kept[rows]):
             if model is None:
                 assert given is not None
-                scores = given.logits[rows]
+                counts = AuditCounts.of_read(given.logits[rows], given.decided[rows], given.read_as, None, groups)
             else:
                 scores, groups = model.scored(frame, groups)
-            counts = AuditCounts.of(scores, None, groups, threshold=0.0)
+                counts = AuditCounts.of(scores, None, groups, threshold=0.0)
         merged = counts if merged is None else merged.merge(counts)
     assert merged is not None  # a file without rows has no columns either
-    merged = merged if given is None else replace(merged, read_as=given.read_as)
     column = str(options.score) if classifier is None else label_of_training(folder)
     facts = _facts(options, column, folder, [] if model is None else model.said())
     if classes is not None:
@@ -162,16 +161,18 @@ def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int)
     kept = narrow.index.to_numpy()
     with in_file(options.data, kept):
         numbers, _, classes = read_decisions(narrow[score], options.threshold, None, options.positive)
-        logits, read_as = as_logits(numbers, options.threshold)
-    return _Column(kept, logits, read_as, classes, notes)
+        logits, decided, read_as = decisions_of(numbers, options.threshold)
+    return _Column(kept, logits, decided, read_as, classes, notes)
 
 
 class _Column(NamedTuple):
-    """kept: (n,) numbers of the file's rows that have a decision. logits: (n,) of them; read_as: how they were read.
+    """kept: (n,) numbers of the file's rows that have a decision. logits, decided: (n,) of them; read_as: how they were
+    read.
     classes: what 0 and 1 mean, where the column holds words. notes: on rows left out."""
 
     kept: np.ndarray
     logits: np.ndarray
+    decided: np.ndarray
     read_as: str
     classes: Sequence[Any] | None
     notes: list[str]

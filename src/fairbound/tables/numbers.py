@@ -65,10 +65,10 @@ class NumberFeature:
                 values[missing] = self.median
             end = at + self.indicator_at
             if self.jumps:
-                jumps = np.array(self.jumps)[:, None]
-                columns_lie_together = out.strides[0] < out.strides[1]
-                beyond = (values > jumps).T if columns_lie_together else values[:, None] > jumps.T
-                out[:, end - len(self.jumps) : end] = beyond
+                jumps = np.array(self.jumps)
+                by_column = out.strides[0] < out.strides[1]
+                beyond = (values > jumps[:, None]).T if by_column else values[:, None] > jumps
+                out[:, end - len(jumps) : end] = beyond
             values -= self.mean
             values /= self.sd
             out[:, at] = values

@@ -158,6 +158,17 @@ def test_weighted_sums_are_those_of_the_features(layout: str, knots: int) -> Non
     assert np.allclose(encoder.weighted(values, weight), encoder.transform(values) @ weight, rtol=0, atol=1e-10)
 
 
+def test_features_that_lie_column_by_column_are_the_same_and_a_jump_itself_is_not_beyond_it() -> None:
+    X, y, _ = rows()
+    encoder = TableEncoder(AUTO).fit(X, y)
+    (jump, *_) = encoder.jumping["code"]
+    X = X.assign(code=np.where(np.arange(len(X)) % 2, jump, X["code"]))
+    by_row, by_column = (encoder.encode(X, by_column=told)[0] for told in (False, True))
+    assert by_row.flags.c_contiguous and by_column.flags.f_contiguous and np.array_equal(by_row, by_column)
+    beyond = next(i for i, name in enumerate(encoder.feature_names) if name.startswith("code>"))
+    assert not by_row[1::2, beyond].any() and by_row[::2, beyond].any()
+
+
 def test_a_saved_encoder_gives_the_same_bits_and_damaged_jumps_are_refused() -> None:
     X, y, _ = rows()
     encoder = TableEncoder(AUTO).fit(X, y)
