@@ -89,7 +89,13 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         _scores(named, model, frame, classes, groups, options, named in stated)
         for named, model in zip((options.first, options.second), models, strict=True)
     )
-    found = _measured(options, frame, groups, bounds_for(options, *models), (first, second), target, classes)
+    bounds = bounds_for(options, *models)
+    if options.threshold is not None and (losses := [b.text for b in bounds if b.judged_from == "losses"]):
+        raise OptionError(
+            f"{losses[0]!r} is on losses, and scores moved to --threshold {options.threshold:g} have others; leave it out, or take "
+            "fairbound.compare of Python."
+        )
+    found = _measured(options, frame, groups, bounds, (first, second), target, classes)
     found["warnings"] += [
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),

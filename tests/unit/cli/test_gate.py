@@ -237,6 +237,12 @@ def test_a_threshold_is_that_of_both_columns_and_of_a_baseline_and_not_of_decisi
     rates = [frame.assign(d=frame[c] > 600).groupby("sex").d.mean() for c in ("before", "now")]
     gaps = [abs(r["f"] - r["m"]) for r in rates]
     assert [by[parity]["first"], by[parity]["second"]] == pytest.approx(gaps, abs=1e-12)
+    losses = ["--constraint", "loss_gap <= 0.1", "--threshold", 600]
+    assert run("compare", "before", "now", *args, *losses)[::2] == (
+        2,
+        "fairbound: 'loss_gap <= 0.1' is on losses, and scores moved to --threshold 600 have others; leave it out, or take "
+        "fairbound.compare of Python.\n",
+    )
     code, out, err = run("compare", "granted", "before", *args, "--threshold", 600, "--json")
     assert code == 0 and json.loads(out)["changed"] == 0, err
     assert "threshold" in run("compare", "before", "now", *args)[2]
