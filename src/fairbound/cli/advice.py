@@ -1,12 +1,8 @@
-"""What the library advises, in words that the command line can follow and that agree with the verdicts beside them."""
+"""What the library advises, in words that the command line can follow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from fairbound.base.errors import BINARY
-from fairbound.report.words import VERDICTS
 
 ADVICE = {
     "positive= (--positive)": "--positive",
@@ -32,24 +28,6 @@ ADVICE = {
     'decimal="': '--decimal "',
 }
 """What the library advises, and what the command line can do instead: of the encoder's options it has two."""
-
-NOT_CONFIRMED = (
-    "On the rows judged the verdict on it is “{}”: new rows can differ from those of training. Give more rows, or train under a tighter "
-    "bound."
-)
-"""What is advised of a bound that is kept in training and not confirmed on the rows judged."""
-
-
-def beside_verdicts(advice: Sequence[Mapping[str, str]], audit: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The advice of training with a word on each bound that it calls kept and that the audit does not find met."""
-    said_of = {repr(c["text"]): c["verdict"] for c in audit["constraints"]}
-    out = []
-    for one in advice:
-        verdict = next((v for text, v in said_of.items() if one["said"].startswith(text)), audit["verdict"])
-        if one["fault"] == "inactive" and verdict != "met":
-            one = {**one, "next": NOT_CONFIRMED.format(VERDICTS[verdict].lower())}
-        out.append(dict(one))
-    return out
 
 
 def for_commands(said: str) -> str:

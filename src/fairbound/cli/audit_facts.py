@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,18 @@ from fairbound.cli.columns import clusters_of, file_checksum, weights_of
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.estimators.folder import Folder
+from fairbound.report.words import VERDICTS
 
 OF_TRAINING = (
     "This is the file that the model was trained on: most of its rows are not held out, and the verdict says nothing about "
     "new rows."
 )
+
+NOT_CONFIRMED = (
+    "On the rows judged the verdict on it is “{}”: new rows can differ from those of training. Give more rows, or train under a tighter "
+    "bound."
+)
+"""What is advised of a bound that is kept in training and not confirmed on the rows judged."""
 
 
 def data_facts(
@@ -76,3 +83,15 @@ def add_own_model(audit: dict[str, Any], facts: dict[str, Any]) -> None:
         audit["certificate"] = facts["certificate"]
         audit["verdict"] = facts["certificate"]["verdict"]
         audit["exit_code"] = EXIT_CODES[audit["verdict"]]
+
+
+def beside_verdicts(advice: Sequence[Mapping[str, str]], audit: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The advice of training with a word on each bound that it calls kept and that the audit does not find met."""
+    said_of = {repr(c["text"]): c["verdict"] for c in audit["constraints"]}
+    out = []
+    for one in advice:
+        verdict = next((v for text, v in said_of.items() if one["said"].startswith(text)), audit["verdict"])
+        if one["fault"] == "inactive" and verdict != "met":
+            one = {**one, "next": NOT_CONFIRMED.format(VERDICTS[verdict].lower())}
+        out.append(dict(one))
+    return out

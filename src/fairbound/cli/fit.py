@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.cli.advice import beside_verdicts
+from fairbound.cli.audit_facts import beside_verdicts
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import InputRows, in_lines_of_parts, read_rows

@@ -157,7 +157,7 @@ class LabelledRows(GroupedRows):
             if found and all(one["verdict"] == "insufficient" for one in found):
                 group, n = min(found[0]["groups"].items(), key=lambda item: item[1])
                 few = f"Of {group!r}, {n:,} are among the {len(self):,} kept apart to certify, too few to confirm it even where "
-                few = found[0]["why"] or f"{few}everyone is given the same decision."
+                few = found[-1]["why"] or f"{few}everyone is given the same decision."
                 raise CertificateError(
                     f"{bound.text!r} cannot be certified on these rows, whatever the model. {few} Merge small groups with others, mark their "
                     "values missing to take them out of the bound, loosen the bound, or train without a certificate."
