@@ -42,11 +42,11 @@ from fairbound.rows.queries import query_codes
 from fairbound.rows.reading import check_rows, column_array, read_weights, warn_of_order
 from fairbound.rows.scores import (
     DECISIONS,
+    decided_scores,
     refuse_decisions,
     said_of_scores,
     tell_probabilities,
     usual_threshold,
-    with_decisions,
 )
 
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
@@ -254,7 +254,7 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     """The facts of an audit of one score per row."""
     known = given.classes if given.classes is not None and len(given.classes) == 2 else None
     target, meant = two_valued(given.y, len(column_array("y", given.y)), known, given.positive)
-    s, decided, words = with_decisions(as_decisions(given.scores, meant), given.threshold)
+    s, decided, words = decided_scores(as_decisions(given.scores, meant), given.threshold)
     n = len(s)
     if n != len(target):
         raise DataError(f"y must have shape ({n},), one label for each score, got ({len(target)},).")
@@ -349,7 +349,7 @@ def _of_classes(
 def _read_compared(
     name: str, scores: Any, threshold: float | None, rows: int, needs_scores: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    s, decided, words = with_decisions(scores, threshold)
+    s, decided, words = decided_scores(scores, threshold)
     if needs_scores:
         refuse_decisions(words, f"the compared scores {name!r}")
     if len(s) != rows:

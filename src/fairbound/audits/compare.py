@@ -48,7 +48,7 @@ from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
-from fairbound.rows.scores import with_decisions
+from fairbound.rows.scores import decided_scores
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
 BISECTIONS = 60
@@ -141,10 +141,10 @@ def _read(
         return (
             target,
             None if meant is None else tuple(meant),
-            [with_decisions(s, threshold)[:2] for s in (numbers, others)],
+            [decided_scores(s, threshold)[:2] for s in (numbers, others)],
         )
     target, meant = two_valued(y, len(column_array("y", y)), known, positive)
-    return target, meant, [with_decisions(as_decisions(given, meant), threshold)[:2] for given in (first, second)]
+    return target, meant, [decided_scores(as_decisions(given, meant), threshold)[:2] for given in (first, second)]
 
 
 def _of_rates(both: list[Scored], confidence: float, outcomes: bool) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.rows.groups import MISSING, Groups, natural_order
 from fairbound.rows.labels import read_targets
-from fairbound.rows.scores import tell_probabilities, with_decisions
+from fairbound.rows.scores import decided_scores, tell_probabilities
 from fairbound.rows.strata import Strata
 
 
@@ -58,7 +58,7 @@ class AuditCounts:
 
         Raises: DataError for unusable input, as `audit`.
         """
-        logits, decided, words = with_decisions(scores, threshold)
+        logits, decided, words = decided_scores(scores, threshold)
         return cls.of_read(
             logits, decided, words, None if y is None else read_targets(y, len(logits)), sensitive_features
         )
@@ -68,7 +68,7 @@ class AuditCounts:
         cls, logits: np.ndarray, decided: np.ndarray, read_as: str, y: np.ndarray | None, sensitive_features: Any
     ) -> AuditCounts:
         """The counts of some rows whose scores were read: (n,) logits, decisions 0 and 1, how they were read, as by
-        `fairbound.rows.scores.with_decisions`, and (n,) labels 0 and 1, None where nobody knows them."""
+        `fairbound.rows.scores.decided_scores`, and (n,) labels 0 and 1, None where nobody knows them."""
         target = decided if y is None else y
         groups = Groups.of_rows(sensitive_features, len(logits))
         of_rows = np.column_stack([groups.codes, target, decided])

@@ -42,8 +42,7 @@ from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
-from fairbound.rows.scores import as_logits
-from fairbound.rows.scores import with_decisions as decisions_of
+from fairbound.rows.scores import as_logits, decided_scores
 from fairbound.tables import Chunks, read_table
 
 DECIDED = "decision"
@@ -161,7 +160,7 @@ def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int)
     kept = narrow.index.to_numpy()
     with in_file(options.data, kept):
         numbers, _, classes = read_decisions(narrow[score], options.threshold, None, options.positive)
-        logits, decided, read_as = decisions_of(numbers, options.threshold)
+        logits, decided, read_as = decided_scores(numbers, options.threshold)
     return _Column(kept, logits, decided, read_as, classes, notes)
 
 

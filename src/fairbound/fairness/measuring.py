@@ -15,7 +15,7 @@ from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, class_tuple, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights, warn_of_order
-from fairbound.rows.scores import refuse_decisions, with_decisions
+from fairbound.rows.scores import decided_scores, refuse_decisions
 
 
 def measure(
@@ -70,7 +70,7 @@ def measure(
         positive = None
     column = column_array("y", y)
     target, meant = labels_of(y, positive) if positive is not None else two_valued(y, len(column))
-    s, decided, read_as = with_decisions(as_decisions(scores, meant), threshold)
+    s, decided, read_as = decided_scores(as_decisions(scores, meant), threshold)
     if len(target) != len(s):
         raise DataError(f"{len(s)} scores but {len(target)} labels.")
     groups = Groups.of_rows(sensitive_features, len(s))

@@ -24,7 +24,7 @@ from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions, labels_of, two_valued
 from fairbound.rows.reading import column_array, read_weights
-from fairbound.rows.scores import with_decisions
+from fairbound.rows.scores import decided_scores
 
 OTHER_NAMES = {
     "tpr": "true_positive_rate", "recall": "true_positive_rate", "sensitivity": "true_positive_rate",
@@ -224,7 +224,7 @@ def _scored(
     threshold: float | None,
 ) -> Scored:
     target, meant = two_valued(truth, len(truth)) if positive is None else labels_of(truth, positive)
-    logits, decided, _ = with_decisions(as_decisions(given, meant), threshold)
+    logits, decided, _ = decided_scores(as_decisions(given, meant), threshold)
     return Scored(target, decided, ("0", "1"), logits, groups, weight)
 
 

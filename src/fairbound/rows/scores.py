@@ -125,7 +125,7 @@ def _logit(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-def with_decisions(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, np.ndarray, str]:
+def decided_scores(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, np.ndarray, str]:
     """Scores of any kind as logits (n,), the decisions (n,) as 0 and 1, and a sentence that says how they were read.
     Raises: as `as_logits`. A threshold of probabilities decides, and leaves their logits as they are."""
     logits, read_as = as_logits(scores, threshold)
