@@ -7,7 +7,8 @@ written down before the first fit on the fresh tables (docs/training.md). Where 
 Printed for each of `--arms` less the first, and for the last less the one before it: held-out accuracy, held-out difference, accuracy at equal difference (less the added difference times the pooled slope
 of accuracy over difference of the fits that it is compared with), training accuracy, mean logistic loss and area under the ROC curve of held-out rows, with standard errors over
 tables; how often bounds are met; processor time. With `--fairlearn N`, on the first N tables in order, also accuracy less that of fairlearn's frontier
-at the same difference, fairlearn without and with the same knots and jumps (of fewer tables with `--bent N`). `--arms none,loss,accuracy` compares objectives, with neither.
+at the same difference, fairlearn without and with the same knots and jumps (of fewer tables with `--bent N`). Where ours is smaller than all of fairlearn's, the frontier has the accuracy
+of its smallest; printed too is ours beside a frontier that goes on to one answer for all rows, whose difference is 0, as draws between the two would. `--arms none,loss,accuracy` compares objectives, with neither.
 `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
 
@@ -148,8 +149,17 @@ def added(made: pd.DataFrame, method: str, base: str) -> None:
               f"{(found < -1e-9).sum()} below")  # fmt: skip
 
 
+def one_answer(name: str, part: str) -> np.ndarray:
+    """(splits, 1, 2) difference 0 and the accuracy of giving all rows the commoner label of the training rows."""
+    splits = [split(name, seed)["straight"] for seed in SEEDS]
+    answers = [float(data.y_train.mean() >= 0.5) for data in splits]
+    labels = [data.y_train if part == "train" else data.y_test for data in splits]
+    return np.array([[[0.0, np.mean(y == answer)]] for y, answer in zip(labels, answers, strict=True)])
+
+
 def beside(made: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
-    """Prints how far our fits are ahead of fairlearn's frontier. pairs: our method and the peer."""
+    """Prints how far our fits are ahead of fairlearn's frontier, without and with the model that gives all rows one answer among its
+    points. pairs: our method and the peer."""
     lines = []
     for (name, notion), of in made.groupby(["data", "notion"]):
 
@@ -160,15 +170,19 @@ def beside(made: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
         for part in ("train", "test"):
             for ours, peer in pairs:
                 sweep = np.array([points(peer, value, part) for value in SWEEP]).transpose(1, 0, 2)
+                wider = np.concatenate([one_answer(name, part), sweep], 1)
                 for bound in BOUNDS:
-                    ahead = frontier.ahead(np.array(points(ours, bound, part)), sweep)
-                    lines.append(
-                        {"data": name, "notion": notion, "part": part, "of": f"{ours}, {peer}", "ahead": ahead}
-                    )
+                    own = np.array(points(ours, bound, part))
+                    line = {"data": name, "notion": notion, "part": part, "of": f"{ours}, {peer}"}
+                    line["below"] = own.mean(0)[0] < sweep.mean(0)[:, 0].min()
+                    for of_frontier, found in (("", sweep), (" with one answer for all rows", wider)):
+                        what = line["of"] + of_frontier
+                        lines.append(line | {"of": what, "ahead": frontier.ahead(own, found)})
     for (part, label), of in pd.DataFrame(lines).groupby(["part", "of"], sort=False):
         tables, notions = of.groupby("data").ahead.mean(), of.groupby("notion").ahead.mean().round(4)
         print(f"  {part}, {label}: ahead of fairlearn by {tables.mean():+.4f} (standard error {tables.std() / len(tables) ** 0.5:.4f}), "
-              f"{(tables > 0).sum()} tables ahead, {(tables < 0).sum()} behind; by notion {notions.to_dict()}")  # fmt: skip
+              f"{(tables > 0).sum()} tables ahead, {(tables < 0).sum()} behind; by notion {notions.to_dict()}; "
+              f"{of.below.sum()} of {len(of)} of our points below fairlearn's smallest difference")  # fmt: skip
     print(f"  area under the ROC curve, held out: {made.groupby('method').auc_test.mean().round(3).to_dict()}")
 
 
