@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import DataError, FairboundError, OptionError
+from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
@@ -20,6 +21,7 @@ from fairbound.optim.state import PADDED, TRAINED, not_finite
 from fairbound.rows.groups import MISSING, Groups
 
 MOST_KEYS = 1 << 22
+UNSTEPPED = 200  # losses without a step after which a loop is asked about it
 
 Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
 """Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights
@@ -287,6 +289,19 @@ def check_step(state: Mapping[str, Any], world: int) -> None:
         raise FairboundError(
             "Dual.step() was called without a batch since the last step(); call loss(scores, "
             "targets, group) or observe(...) in every step."
+        )
+
+
+def warn_of_no_step(state: Mapping[str, Any]) -> None:
+    """Warns: DataWarning once where a loop has asked for many losses since the last step. state: of a Dual."""
+    if state["calls"] - state["calls_at_step"] == UNSTEPPED:
+        since = "since the last" if state["k"] else "and no"
+        warnings.warn(
+            f"{UNSTEPPED} losses were asked for {since} dual.step(), which moves the multipliers: until then the bounds do "
+            "not follow the model. Call it after every optimizer.step(), not once per epoch. Where one step does gather so "
+            "many batches, this is as it should be; for batches of a validation say observe=False.",
+            DataWarning,
+            stacklevel=3,
         )
 
 

@@ -38,6 +38,7 @@ from fairbound.optim.batch import (
     device_named,
     no_loss,
     refuse_rows,
+    warn_of_no_step,
     without_number,
 )
 from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
@@ -228,6 +229,7 @@ class Dual:
             observe=False.
         Raises: OptionError (shapes; probabilities in place of scores); DataError (labels, codes; after the first
             `dual_every` steps it may come from `step`); NonFiniteError, which names batch, constraints and groups.
+        Warns: DataWarning once where 200 losses were asked for without a `step`.
         """
         state = self._state
         if self._compiled.quick and observe and weight is None and state["k"] >= self.config.dual_every:
@@ -242,6 +244,7 @@ class Dual:
         if not self._usable(value, batch, observe):
             return no_loss(batch.scores)
         if observe:
+            warn_of_no_step(state)
             self._means.add(batch, state["k"])
         value = self._weights.whole(value)
         units = self._compiled.units

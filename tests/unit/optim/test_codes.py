@@ -112,3 +112,22 @@ def test_rows_of_code_minus_one_are_counted_in_a_warning_and_in_the_report():
         warnings.simplefilter("error")
         assert copy.deepcopy(made).report().missing == 1000
     assert "in no group" not in str(Dual(BOUND, groups=CODES, targets=Y).report())
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_loop_that_forgets_its_steps_is_asked_about_them_once(steps):
+    dual = Dual("demographic_parity <= 0.05", group_names=["a", "b"])
+    batch = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.tensor([0, 1, 1, 0]), torch.tensor([0, 0, 1, 1])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(steps):
+            dual.loss(*batch)
+            dual.step()
+        for _ in range(199):
+            dual.loss(*batch)
+            dual.loss(*batch, observe=False)
+        assert not said
+        for _ in range(300):
+            dual.loss(*batch)
+    assert len(said) == 1 and ("and no dual.step()" in str(said[0].message)) == (steps == 0)
+    assert said[0].filename == __file__
