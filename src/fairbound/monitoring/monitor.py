@@ -194,7 +194,15 @@ class Monitor:
             },
         }
         notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]
-        return assembled(facts, title or "Fairness monitor", self.bounds, notes=notes)
+        return assembled(facts, title or "Fairness monitor", self.bounds, model=self._decides(), notes=notes)
+
+    def _decides(self) -> dict[str, Any] | None:
+        """What a report says of what decides, where the decisions came from files."""
+        if "model" in self.columns:
+            return {"kind": "saved", "description": "the saved model of this checksum", "checksum": self.columns["model"]}
+        if "score" in self.columns:
+            return {"kind": "scores", "description": f"the column {self.columns['score']} of the files"}
+        return None
 
     def verdicts(self) -> dict[str, str]:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""
