@@ -199,7 +199,11 @@ class Monitor:
     def _decides(self) -> dict[str, Any] | None:
         """What a report says of what decides, where the decisions came from files."""
         if "model" in self.columns:
-            return {"kind": "saved", "description": "the saved model of this checksum", "checksum": self.columns["model"]}
+            return {
+                "kind": "saved",
+                "description": "the saved model of this checksum",
+                "checksum": self.columns["model"],
+            }
         if "score" in self.columns:
             return {"kind": "scores", "description": f"the column {self.columns['score']} of the files"}
         return None

@@ -151,7 +151,9 @@ def test_decisions_of_another_model_or_of_a_column_are_not_mixed(run, tmp_path):
         in run(*again, "--score", "x")[2]
     )
     assert run(*again, "--model", tmp_path / "model0")[0] in (0, 1, 3)
-    code, _, err = run("audit", "--data", tmp_path / "1.csv", "--label", "y", "--group", "sex", *first, "--out", tmp_path)
+    code, _, err = run(
+        "audit", "--data", tmp_path / "1.csv", "--label", "y", "--group", "sex", *first, "--out", tmp_path
+    )
     assert code in (0, 1, 3), err
     named, judged = (json.loads((f / "audit.json").read_text())["model"] for f in (tmp_path / "state", tmp_path))
     assert named["checksum"] == judged["checksum"]
