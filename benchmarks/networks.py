@@ -4,7 +4,7 @@
 --model mlp:64,32` has it, swept over three values) are fitted on two splits of the tables of `public_tables.py` with 1,000 to 15,000 rows, in the order of
 `defaults.py`, under demographic parity 0.02 and 0.05 and equalised odds 0.05. Printed: means over tables, with a standard error, of accuracy at equal
 difference. Beside fairlearn that is our accuracy less that of its frontier at our difference. Beside the linear default, differences are made equal along the
-mean slope of the networks' fits on a table and split. `--seeds 5`: how far equal fits with other values of random_state lie apart. Processor time is of the fit.
+mean slope of the networks' fits on a table and split. `--without-jumps`: the same beside networks whose numbers do not jump. `--seeds 5`: how far equal fits with other values of random_state lie apart. Processor time is of the fit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from public_tables import TABLES
 from unseen_tables import read
 
 from fairbound import FairClassifier
+from fairbound.tables import TableOptions
 
-NETWORK, LINEAR = "mlp:64,32", "linear"
+NETWORK, LINEAR, WITHOUT = "mlp:64,32", "linear", "mlp:64,32 without jumps"
 CASES = (("demographic_parity", 0.02), ("demographic_parity", 0.05), ("equalized_odds", 0.05))
 FEWEST, MOST = 1_000, 15_000
 
@@ -54,9 +55,11 @@ def fit(name: str, split: int, notion: str, method: str, value: float, seed: int
         if method == frontier.PEER:
             predict, scores = frontier.fitted(method, notion, value, data, NETWORK)
         else:
-            ours = FairClassifier(f"{notion} <= {value}", model=method, random_state=seed)
+            options = TableOptions(jumps=0) if method == WITHOUT else None
+            ours = FairClassifier(f"{notion} <= {value}", model=method.split()[0], random_state=seed, options=options)
             ours.fit(data.X_train, data.y_train, sensitive_features=data.group_train)
             predict, scores = (lambda X, draw: ours.predict(X)), ours.decision_function
+            row["jumping"] = 0 if ours.encoder_ is None else len(ours.encoder_.jumping)
     row |= {"seed": seed, "seconds": time.process_time() - start}
     return row | frontier.of_parts(data, notion, predict, scores, frontier.DRAWS if method == frontier.PEER else 1)
 
@@ -114,20 +117,18 @@ def beside_fairlearn(ours: pd.DataFrame, theirs: pd.DataFrame) -> None:
     print(f"  processor time over fairlearn's: {times.min():.2f} to {times.max():.2f}")
 
 
-def beside(linear: pd.DataFrame, networks: pd.DataFrame) -> None:
-    """Prints what networks are more than linear models. Differences are made equal along the slope of the networks' fits
+def beside(base: pd.DataFrame, networks: pd.DataFrame, what: str) -> None:
+    """Prints what networks are more than `base`, which is called `what`. Differences are made equal along the slope of the networks' fits
     under the bounds, or of the notions, of a table and split."""
     keys = ["data", "split", "notion", "value", "seed"]
-    a, b = linear.set_index(keys), networks.set_index(keys)
+    a, b = base.set_index(keys), networks.set_index(keys)
     within = b.groupby(["data", "split"])
     dx, dy = (b[f"{of}_test"] - within[f"{of}_test"].transform("mean") for of in ("difference", "accuracy"))
     slope = (dx * dy).sum() / max((dx**2).sum(), 1e-12)  # 0 where all fits decide alike
     measured = ("accuracy_test", "difference_test", "auc_test", "accuracy_train")
     more = pd.DataFrame({of: b[of] - a[of] for of in measured})
     more["accuracy_test at equal difference"] = more.accuracy_test - slope * more.difference_test
-    print(
-        f"networks less the linear default: slope {slope:.3f}, processor time {(b.seconds / a.seconds).median():.1f} times"
-    )
+    print(f"networks less {what}: slope {slope:.3f}, processor time {(b.seconds / a.seconds).median():.2f} times")
     for of, found in more.groupby("data").mean().items():
         said(f"  {of}", found)
 
@@ -147,6 +148,7 @@ def main() -> None:
     parser.add_argument("--fairlearn", type=int, default=0, help="the first so many of them beside fairlearn too")
     parser.add_argument("--seeds", type=int, default=1, help="values of random_state, all of them for our network")
     parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--without-jumps", action="store_true", help="beside networks without jumps too")
     parser.add_argument("--bounds", default="0.02,0.05", help="the cases with these bounds")
     parser.add_argument("--results", type=Path, default=None)
     args = parser.parse_args()
@@ -158,7 +160,12 @@ def main() -> None:
     if args.seeds > 1:
         spread(ours)
     first = ours[ours.seed == 0]
-    beside(fits(names, LINEAR, 1, *common), first)
+    if args.without_jumps and len(jumping := first[first.jumping > 0]):
+        some = list(jumping.data.unique())
+        beside(
+            fits(some, WITHOUT, 1, *common), first[first.data.isin(some)], "those without jumps, where any number jumps"
+        )
+    beside(fits(names, LINEAR, 1, *common), first, "the linear default")
     if peers := names[: args.fairlearn]:
         beside_fairlearn(first, fits(peers, frontier.PEER, 1, *common))
 

@@ -11,6 +11,8 @@ ADVICE = {
     "threshold= (--threshold)": "--threshold",
     "Leave them out of X": "Leave them out with --drop",
     "options=TableOptions(knots=0)": "--knots 0",
+    "options=TableOptions(jumps=0)": "--jumps 0",
+    "options=TableOptions(max_categories=...)": "--max-categories",
     "group_terms=True": "--group-terms",
     "put fb.PostProcessor": "in Python put fb.PostProcessor",
     "fb.FairRegressor": "fairbound regress",
@@ -27,7 +29,7 @@ ADVICE = {
     'encoding="utf-16-le"': "--encoding utf-16-le",
     'decimal="': '--decimal "',
 }
-"""What the library advises, and what the command line can do instead: of the encoder's options it has two."""
+"""What the library advises, and what the command line can do instead: of the encoder's options it has three."""
 
 
 def for_commands(said: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -74,12 +74,13 @@ class Parts:
         return [for_commands(said) for said in identifier_words(self.train.report.identifiers)]
 
 
-def table_options(knots: str | None, jumps: str | None) -> TableOptions | None:
+def table_options(knots: str | None, jumps: str | None, max_categories: int | None) -> TableOptions | None:
     """Of the encoder, None where they are its own. knots: a whole number, or "auto". jumps: "0" or "auto"."""
-    if knots is None and jumps is None:
+    if knots is None and jumps is None and max_categories is None:
         return None
     as_stated = [int(text) if text and text.isdecimal() else text for text in (knots, jumps)]
-    return TableOptions(knots=as_stated[0], jumps=as_stated[1])
+    of_numbers = TableOptions(knots=as_stated[0], jumps=as_stated[1])
+    return of_numbers if max_categories is None else replace(of_numbers, max_categories=max_categories)
 
 
 def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None, by_column: bool = False) -> Parts:

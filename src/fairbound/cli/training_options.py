@@ -46,7 +46,15 @@ Jumps = Annotated[
     str | None,
     option(
         "--jumps",
-        help="0, or auto: a number may jump at the values for which a test says so. Default: as --knots, auto where they are.",
+        help="0, or auto: a number may jump at the values for which a test says so. Default: as --knots, auto where they are, and for networks of classes.",
+    ),
+]
+MaxCategories = Annotated[
+    int | None,
+    option(
+        "--max-categories",
+        help="Columns that a column of categories becomes at most; its less frequent values share one. Default: 50.",
+        min=2,
     ),
 ]
 Algorithm = Annotated[str, option("--algorithm", help="auto, or a method such as alm or ssl_alm.")]
@@ -95,6 +103,7 @@ class ModelOptions:
     model: Model = "linear"
     knots: Knots = None
     jumps: Jumps = None
+    max_categories: MaxCategories = None
     seed: Seed = 0
     budget: BudgetText = None
     cross: Cross = False

@@ -21,7 +21,7 @@ from fairbound.estimators.gains import SURE
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import MOST
-from fairbound.estimators.training_rows import bends_by_default
+from fairbound.estimators.training_rows import shaped_by_default
 from fairbound.tables import Encoded, TableOptions
 from fairbound.tables.bending import looked_at, regression
 
@@ -56,7 +56,7 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
         return False
     if len(rows.classes) != 2 or isinstance(X, Encoded):
         return False
-    if not bends_by_default(estimator, X, rows.codes, shards_of(estimator)):
+    if estimator.model != "linear" or not shaped_by_default(estimator, X, rows.codes, shards_of(estimator)):
         return False
     largest = np.bincount(rows.codes, rows.weight).max() / (len(rows) if rows.weight is None else rows.weight.sum())
     seen = looked_at(len(rows), len(estimator.x_))

@@ -36,7 +36,7 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
-from fairbound.tables import EncodeReport
+from fairbound.tables import EncodeReport, TableEncoder
 
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = "{}rain longer (a larger budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell too little of the label."
@@ -59,13 +59,13 @@ def fit_report(
     encoding: EncodeReport | None,
     notes: Sequence[str],
     groups: Groups,
-    names: Sequence[str] = (),
+    encoder: TableEncoder | None = None,
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by
     attribute, stated bounds with their values on the training rows and the comparison that gives each ("worst"),
     "accuracy" (of the decisions on these rows, with their weights; not of predicted numbers), notes (those given and
     those of the training), warnings (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups:
-    of all rows, those kept for validation too. names: of the features, where they are known."""
+    of all rows, those kept for validation too. encoder: of the features, where it is known."""
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
@@ -82,7 +82,7 @@ def fit_report(
     decay, separated = near.get("weight_decay"), near.get("separated", False)
     shrunk = [DECAYED.format(decay)] if decay else []
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
-    telling = None if accuracy is None else told_by_feature(problem, names)
+    telling = None if accuracy is None else told_by_feature(problem, encoder)
     if telling is None and separated and problem.total_rows >= SURPRISING:
         cautions.append(f"A model decides all {problem.total_rows:,} training rows right. {LOOK}")
     cautions += [telling] if telling else []

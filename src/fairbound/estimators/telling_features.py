@@ -1,32 +1,64 @@
-"""Looks for a feature that decides every training row right by itself, as a copy of the label among the columns does."""
+"""Looks for a feature or a column of categories that decides every training row right by itself, as a copy of the label
+or a finer form of it does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.sparse import SparseRows
+from fairbound.tables import TableEncoder
+from fairbound.tables.features import CategoryFeature
 
 SURPRISING = 100
 """With at least so many rows, a model without an error is a reason to look for a column made from the label."""
+
+OF_EACH = 5
+"""Rows of a value, in the mean, that a column of categories needs to be looked at: ids would tell all labels."""
 
 ROWS_AT_ONCE = 4096
 
 LOOK = "If that is a surprise, look for a column that is made from the label."
 
 
-def told_by_feature(problem: FairProblem, names: Sequence[str]) -> str | None:
-    """What is said where one feature could decide every one of many training rows right, whatever bounds do to the
-    model; None elsewhere. names: of the features, none where they are not known."""
+def told_by_feature(problem: FairProblem, encoder: TableEncoder | None) -> str | None:
+    """What is said where one feature, or one column of categories, could decide every one of many training rows right,
+    whatever bounds do to the model; None elsewhere. encoder: of the features, None where it is not known."""
     if problem.total_rows < SURPRISING or not problem.shards.alone or len(problem.features.shape) != 2:
         return None
-    if (found := telling_feature(problem)) is None:
+    names = () if encoder is None else encoder.feature_names
+    if (found := telling_feature(problem)) is not None:
+        what = f"The feature {names[found]!r}" if found < len(names) else f"Feature {found} (counting from 0)"
+    elif encoder is not None and (column := telling_column(problem, encoder)) is not None:
+        what = f"The column {column!r}"
+    else:
         return None
-    name = f"The feature {names[found]!r}" if found < len(names) else f"Feature {found} (counting from 0)"
-    return f"{name} by itself tells the labels of all {problem.total_rows:,} training rows. {LOOK}"
+    return f"{what} by itself tells the labels of all {problem.total_rows:,} training rows. {LOOK}"
+
+
+def telling_column(problem: FairProblem, encoder: TableEncoder) -> str | None:
+    """The first column of categories each of whose values has rows of one class alone, and rows enough."""
+    spans, at = dict[str, slice](), 0
+    for spec in encoder.learnt or ():
+        width = len(spec.feature_names)
+        if isinstance(spec, CategoryFeature) and width * OF_EACH <= problem.total_rows:
+            spans[spec.name] = slice(at, at + width)
+        at += width
+    codes = problem.targets.cpu().numpy().astype(np.int64).ravel()
+    classes = int(codes.max()) + 1
+    rows = {name: np.zeros((classes, span.stop - span.start)) for name, span in spans.items()}
+    for part, labels in _slices(problem.features, codes):
+        of_class = (np.arange(classes)[:, None] == labels).astype(part.dtype)
+        for name in list(rows):
+            rows[name] += of_class @ part[:, spans[name]]
+            if ((rows[name] > 0).sum(axis=0) > 1).any():
+                del rows[name]
+        if not rows:
+            return None
+    return next((name for name, found in rows.items() if found.sum() == len(codes)), None)
 
 
 def telling_feature(problem: FairProblem) -> int | None:

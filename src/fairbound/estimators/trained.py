@@ -114,7 +114,7 @@ def bounds_cost_nothing(near: Mapping[str, Any]) -> bool:
 
 def accuracy_of(measured: Measured) -> float | None:
     """The share of the rows decided rightly, in their weights; None where there are no decisions."""
-    return float(measured.extra["accuracy"]) if "accuracy" in measured.extra else None
+    return min(float(measured.extra["accuracy"]), 1.0) if "accuracy" in measured.extra else None
 
 
 def largest_share(problem: FairProblem) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,11 @@ from fairbound.tables.shapes import may_be_asked
 
 MOST_BENT = 1_000_000
 """Rows of a table up to which numbers bend and jump by default."""
+
+TOLD = (
+    "As the labels ask for it, the network is told whether these numbers lie above so many values: {}. "
+    "options=TableOptions(jumps=0) leaves that out."
+)
 
 
 def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:
@@ -106,19 +111,25 @@ def without(X: Any, columns: Sequence[str]) -> Any:
     return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
 
 
-def bends_by_default(estimator: Any, table: Any, labels: Any, shards: Shards) -> bool:
-    """Whether numbers bend where the labels (n,) ask for it, though nothing is said of knots: in a linear model of
+def shaped_by_default(estimator: Any, table: Any, labels: Any, shards: Shards) -> bool:
+    """Whether numbers may bend or jump where the labels (n,) ask for it, though nothing is said of either: in models of
     numbers or of at most MOST_CLASSES classes, of a dense table of at most MOST_BENT rows that one process holds whole,
     without terms of groups. labels: class numbers, or floats; None for a model that predicts neither."""
-    linear = labels is not None and estimator.model == "linear" and not getattr(estimator, "group_terms", False)
+    if labels is None or isinstance(estimator.model, nn.Module) or getattr(estimator, "group_terms", False):
+        return False
     whole = shards.alone and not (isinstance(table, Chunks) or sparse.issparse(table))
-    return linear and whole and len(labels) <= MOST_BENT and may_be_asked(labels)
+    return whole and len(labels) <= MOST_BENT and may_be_asked(labels)
 
 
 def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards) -> TableOptions:
-    """The options of an estimator's encoder, with knots="auto" by default. Arguments as in `bends_by_default`."""
+    """The options of an estimator's encoder, with the default of knots and jumps: both of linear models, jumps of networks
+    that predict classes. Arguments as in `shaped_by_default`."""
     stated = estimator.options or TableOptions()
-    return stated.or_knots("auto") if bends_by_default(estimator, table, labels, shards) else stated
+    if not shaped_by_default(estimator, table, labels, shards):
+        return stated
+    if estimator.model == "linear":
+        return stated.or_knots("auto")
+    return stated if np.asarray(labels).dtype.kind == "f" else stated.or_jumps()
 
 
 def at_once(model: Any, algorithm: Any) -> bool:
@@ -133,7 +144,7 @@ def encoded_rows(estimator: Any, X: Any, shards: Shards, labels: Any) -> Encoded
         encoder = TableEncoder(encoder_options(estimator, X, labels, shards))
         return Encoded.of(encoder, X, shards, labels, at_once(estimator.model, estimator.algorithm))
     stated, own = estimator.options, X.encoder.options
-    if stated is not None and stated.or_knots(own.knots or 0) != own.or_knots(0):
+    if stated is not None and stated.shaped_as(own) != own.shaped_as(own):
         raise OptionError("X is encoded already, under other options; leave options=None, or give them to its encoder.")
     return X
 
@@ -152,26 +163,30 @@ def fit_features(
         rows = encoded_rows(estimator, table, shards, labels)
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
-        if rows.encoder.options.by_labels:
-            notes = [*notes, of_shapes(rows.encoder)]
+        if rows.encoder.options.by_labels and (said := of_shapes(rows.encoder)):
+            notes = [*notes, said]
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return features, notes
 
 
-def of_shapes(encoder: TableEncoder) -> str:
-    """What is said of an encoder that chose where numbers bend or jump."""
+def of_shapes(encoder: TableEncoder) -> str | None:
+    """What is said of an encoder that chose where numbers bend or jump; of a network's None where none does."""
     bent, jumping = encoder.bent if encoder.options.knots == "auto" else (), encoder.jumping
+    if encoder.options.knots is None:
+        return TOLD.format(_counts(jumping)) if jumping else None
     if not bent and not jumping and encoder.options.knots not in (0, "auto"):
         return "The labels ask for no jump, or are too few to tell."
     if not bent and not jumping:
         return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
     bends = f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else ""
-    jumps = (
-        f"jumps in these, each at so many values: {', '.join(f'{name} ({len(at)})' for name, at in jumping.items())}"
-    )
+    jumps = f"jumps in these, each at so many values: {_counts(jumping)}"
     what = "; it ".join(filter(None, (bends, jumps * bool(jumping))))
     return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
+
+
+def _counts(jumping: Mapping[str, Sequence[float]]) -> str:
+    return ", ".join(f"{name} ({len(at)})" for name, at in jumping.items())
 
 
 def check_readable(estimator: Any, train: Any, X: Any, groups: Groups) -> None:

@@ -16,6 +16,9 @@ FEWEST = 20
 """A column is strange where at least this share of the rows whose value training should know, and at least so many,
 have a value it did not know."""
 
+SURE = 4
+"""Standard errors of the usual share by which there must be more, as many columns of many tables are looked at."""
+
 MOSTLY = 0.95
 """Share of the rows from which on tiny numbers are spoken of."""
 
@@ -24,6 +27,9 @@ MANY = 0.2
 
 SOME, SHOWN = 3, 40
 """Of values that training never had so many are named, each by so many characters."""
+
+APART = 3
+"""Columns with a value far outside training's range up to which each has a sentence of its own."""
 
 IN_WORDS, BY_NAME = 5, 20
 """For so many dropped columns the reason is given, and so many more are named."""
@@ -98,7 +104,7 @@ class EncodeReport:
         """A sentence for each column of which many training rows share one feature."""
         return [
             f"Column {name!r}: {100 * share:.0f} % of the training rows have one of its less frequent values, which share one feature. "
-            "options=TableOptions(max_categories=...) (in Python) gives more values their own."
+            "options=TableOptions(max_categories=...) gives more values their own."
             for name, share in self.rare.items()
             if share >= MANY
         ]
@@ -110,8 +116,7 @@ class EncodeReport:
         out = []
         for name, count in self.unseen.items():
             usual = self.rare.get(name, 0.0)
-            few = count < FEWEST or count - usual * self.rows < STRANGE * (1 - usual) * self.rows
-            if few or name in besides:
+            if name in besides or not self._far_more(count, usual):
                 continue
             rare = f" or that was too rare there (of its own rows {100 * usual:.0f} %)" if usual else ""
             out.append(
@@ -120,14 +125,18 @@ class EncodeReport:
             )
         return out + self._strange_gaps() + self._strange_numbers()
 
+    def _far_more(self, count: int, usual: float) -> bool:
+        """Whether `count` rows are far more than the share that is usual in training, and not by chance."""
+        more, by_chance = count - usual * self.rows, SURE * (usual * (1 - usual) * self.rows) ** 0.5
+        return count >= FEWEST and more >= max(STRANGE * (1 - usual) * self.rows, by_chance)
+
     def _strange_gaps(self) -> list[str]:
         """Of columns that are missing in far more rows than in training, and of rows without any value."""
         out = [
             f"{name}: {self.missing[name]:,} of {self.rows:,} rows are missing, in training {100 * usual:.2g} %, so the column says little of "
             "them. Was it delivered?"
             for name, usual in self.gaps.items()
-            if self.missing[name] >= FEWEST
-            and self.missing[name] - usual * self.rows >= STRANGE * (1 - usual) * self.rows
+            if self._far_more(self.missing[name], usual)
         ]
         if self.empty:
             out.append(
@@ -137,17 +146,23 @@ class EncodeReport:
 
     def _strange_numbers(self) -> list[str]:
         """Of columns of numbers unlike those of training."""
-        out = []
+        out, single = [], dict[str, str]()
         for name, words in self.ranges.items():
             far, beyond, tiny = (counts.get(name, 0) for counts in (self.far, self.beyond, self.tiny))
             begins, ask = f"{name}: {{:,}} of {self.rows:,} rows hold", "Is it in the units of training?"
             if beyond >= max(FEWEST, STRANGE * self.rows):
                 out.append(f"{begins.format(beyond)} a number outside training's range{words}. {ask}")
             elif far:
-                out.append(f"{begins.format(far)} a value far outside training's range{words}. Is it right?")
+                single[name] = f"{begins.format(far)} a value far outside training's range{words}. Is it right?"
             elif tiny >= max(FEWEST, MOSTLY * self.rows):
                 out.append(f"{begins.format(tiny)} a number tiny beside those of training. {ask}")
-        return out
+        if len(single) <= APART:
+            return [*out, *single.values()]
+        each = shortlist([f"{name} ({self.far[name]:,})" for name in single], BY_NAME)
+        return [
+            *out,
+            f"{len(single)} columns hold values far outside training's range in some of {self.rows:,} rows: {each}. Are they right?",
+        ]
 
     def noted_lines(self) -> list[str]:
         """A sentence for each column of which a few values were not known in training, or a few are missing where none

@@ -14,8 +14,8 @@ class TableOptions:
 
     knots: at how many values each number of a linear model may bend, 0 or more; "auto": 3, in the numbers for which a
         test on the labels asks; None: "auto" for a linear FairClassifier or FairRegressor, else 0 (docs/training.md).
-    jumps: "auto": a number of a linear model may jump at the values for which a test on the labels asks; 0: at none;
-        None: as knots, "auto" where they are.
+    jumps: "auto": a number may jump at the values for which a test on the labels asks; 0: at none;
+        None: as knots, "auto" where they are, and for a network of classes where neither is stated.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
     min_count: training rows that a category needs for a column of its own, >= 1.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not.
@@ -81,3 +81,12 @@ class TableOptions:
     def or_knots(self, knots: int | str) -> TableOptions:
         """These options, with `knots` where they state none."""
         return replace(self, knots=knots) if self.knots is None else self
+
+    def or_jumps(self) -> TableOptions:
+        """These options, with jumps where they state neither knots nor jumps."""
+        return replace(self, jumps="auto") if self.knots is None and self.jumps is None else self
+
+    def shaped_as(self, others: TableOptions) -> TableOptions:
+        """These options, with the knots and jumps of others where they state none."""
+        knots = (others.knots or 0) if self.knots is None else self.knots
+        return replace(self, knots=knots, jumps=others.jumps if self.jumps is None else self.jumps)

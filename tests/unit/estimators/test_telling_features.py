@@ -55,6 +55,23 @@ def test_of_three_classes(how):
         fb.FairClassifier("recall of class 1 >= 0.1", budget="5 steps").fit(copied(X, y, how), y)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_finer_form_of_the_label_is_named_by_its_column(classes):
+    X, y, _ = people(6000, classes)  # more rows than are looked at together
+    finer = pd.Series(y).astype(str) + np.random.default_rng(1).choice(list("pqr"), len(y))
+    stated = {"budget": "3 steps"}
+    with pytest.warns(DataWarning, match=f"column 'finer' {TELLS} 6,000 training rows"):
+        fb.FairClassifier(**stated).fit(X.assign(finer=finer), y)
+    for at in (0, len(y) - 1):  # one row is enough to say nothing
+        spoiled = finer.copy()
+        spoiled[at] = finer[np.flatnonzero(y != y[at])[0]]
+        assert fb.FairClassifier(**stated).fit(X.assign(finer=spoiled), y).fit_report_["telling_feature"] is None
+    some = X[:200].assign(id=[f"p{i}" for i in range(100)] * 2)
+    twice = np.tile(y[:100], 2)  # an id tells the label of its rows, and nothing of others
+    every = {"options": fb.tables.TableOptions(min_count=1, max_categories=200, unique_share=1.0)}
+    assert fb.FairClassifier(**stated, **every).fit(some, twice).fit_report_["telling_feature"] is None
+
+
 @pytest.mark.parametrize("spoiled", [0, 1])
 def test_one_row_is_enough_to_say_nothing(spoiled):
     """Of 9,000 rows, more than are looked at together, and whichever class the row is of."""

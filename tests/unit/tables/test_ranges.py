@@ -104,3 +104,26 @@ def test_fields_separated_by_bars_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a|b\n1|2\n")
     with pytest.raises(DataError, match=r"separated by \|"):
         read_table(tmp_path / "t.csv")
+
+
+def test_a_column_that_is_nearly_always_missing_may_be_so_by_chance():
+    """Of 247 rows 7 are expected to have a value; 4 or none is no news. Of 4,000 rows 120 are, and none is."""
+    rare = pd.DataFrame({"x": np.where(np.arange(1000) % 100 < 3, np.arange(1000.0), np.nan), "z": np.arange(1000.0)})
+    encoder = TableEncoder().fit(rare)
+    for rows, few in ((247, 4), (247, 0), (4000, 0)):
+        new = pd.DataFrame({"x": np.where(np.arange(rows) < few, 3.0, np.nan), "z": np.arange(rows) % 1000.0})
+        said = encoder.encode(new)[1].strange_lines()
+        assert said == [] if rows == 247 else "x: 4,000 of 4,000 rows are missing, in training 97 %" in said[0]
+
+
+def test_many_columns_with_a_value_far_outside_are_named_in_one_sentence():
+    train = pd.DataFrame(np.random.default_rng(0).uniform(size=(300, 5)), columns=list("abcde"))
+    encoder = TableEncoder().fit(train)
+    for count in (3, 4):
+        new = train.copy()
+        new.iloc[:2, :count] = 1e6
+        said = encoder.encode(new)[1].strange_lines()
+        assert len(said) == (3 if count == 3 else 1)
+    assert said == [
+        "4 columns hold values far outside training's range in some of 300 rows: a (2), b (2), c (2), d (2). Are they right?"
+    ]
