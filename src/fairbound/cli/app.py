@@ -18,11 +18,11 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli import data_options, judging_options, training_options
 from fairbound.cli.advice import for_commands
 from fairbound.cli.streams import lasting_streams
-from fairbound.cli.typer_commands import Debug, add, given_twice, option, typer
+from fairbound.cli.typer_commands import Debug, add, given_twice, joined, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
 LISTS = ("--group", "--drop", "--keep", "--only", "--bounds")
-"""Options that take several values, separated by commas."""
+"""Options that take several values, separated by commas, or given once for each."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,9 +37,9 @@ def _run(arguments: list[str]) -> int:
         return _fail("the command line needs typer: pip install 'fairbound[cli]'")
     if not arguments or arguments == ["datasets"]:
         arguments.append("--help")
+    arguments = joined(arguments, LISTS)
     if (twice := given_twice(arguments)) is not None:
-        several = ", with commas between several" if twice in LISTS else ""
-        return _fail(f"the option {twice} is given twice; give it once{several}.")
+        return _fail(f"the option {twice} is given twice; give it once.")
     debug, quiet, progress = (f"--{word}" in arguments for word in ("debug", "quiet", "progress"))
     if quiet and progress:
         return _fail("--quiet and --progress exclude each other; give one of them.")

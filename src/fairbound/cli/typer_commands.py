@@ -83,3 +83,20 @@ def given_twice(arguments: Sequence[str]) -> str | None:
     names = [word.partition("=")[0] for word in arguments if word.startswith("--") and len(word) > 2]
     may = () if arguments and arguments[0] in ONE_BOUND else REPEATED
     return next((name for name in names if names.count(name) > 1 and name not in may), None)
+
+
+def joined(arguments: Sequence[str], lists: Sequence[str]) -> list[str]:
+    """The arguments of a command; of an option of `lists` that is given more than once the values stand together, with
+    commas between, where it stood first."""
+    out, places, words = list[str](), dict[str, int](), iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        given = value if equals else next(words, None) if name in lists else None
+        if name not in lists or given is None:
+            out.append(word)
+        elif name in places:
+            out[places[name]] += f",{given}"
+        else:
+            out += [name, given]
+            places[name] = len(out) - 1
+    return out
