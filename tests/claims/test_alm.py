@@ -115,7 +115,7 @@ def test_a_convex_fair_problem_reaches_the_optimum_of_a_cone_solver(seed):
 def test_the_certified_optimum_and_multipliers_of_the_twelve_rows():
     problem = convex_fair()
     config = ALM(step_size=0.5, dual_every=1, dual_rows=0, dual_values="surrogate", decay=0.0, margin=0.0)
-    solution = solve(problem, config, budget="4000 steps", sampling="full", record_every=4000)
+    solution = solve(problem, config, budget="1500 steps", sampling="full", record_every=1500)
     assert torch.allclose(solution.last, problem.optimum.x, atol=1e-6)
     assert torch.allclose(solution.state.multipliers, problem.optimum.multipliers, atol=1e-6)
 
@@ -139,7 +139,7 @@ def test_an_infeasible_fairness_bound_reports_the_least_gap_there_is(method):
     domain = Box(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]))
     problem = FairProblem(MLP(1), np.zeros((120, 1)), y, group, "loss_gap <= 0.01", domain=domain)
     least = abs(y[group == "a"].mean() - y[group == "b"].mean()) - 0.01
-    solution = solve(problem, method, budget="1500 steps", batch_size=32, x0=torch.tensor([0.0, 2.0]), record_every=10)
+    solution = solve(problem, method, budget="800 steps", batch_size=32, x0=torch.tensor([0.0, 2.0]), record_every=10)
     assert not bool(solution.feasible)
     assert least - 1e-6 <= float(solution.violation) < least + 0.01
     assert "smallest excess" in solution.message and "infeasible" in solution.message

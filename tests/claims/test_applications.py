@@ -168,11 +168,8 @@ def test_feasible_points_keep_the_ratio_of_shares():
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_verbs_agree_with_differences_and_each_other(make):
-    for seeds in ((0,), (0, 1, 2)):
-        for size in (8, 2, 1):
-            check_gradient(
-                make, seeds=seeds, batch_size=size, points=2, kinds=("balanced", "uniform", "shuffled", "full")
-            )
+    for seeds, size in (((0,), 8), ((0,), 1), ((0, 1, 2), 2)):
+        check_gradient(make, seeds=seeds, batch_size=size, points=1, kinds=("balanced", "uniform", "shuffled", "full"))
     check_subgradient(make)
 
 

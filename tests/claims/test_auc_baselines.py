@@ -81,7 +81,7 @@ def test_the_proxy_lagrangian_without_bounds_is_gradient_descent():
 def test_the_proxy_lagrangian_meets_a_bound_on_areas():
     made = problem(rows())
     found = solve(
-        made, fb.ProxyLagrangian(step_size=0.5, dual_step_size=0.5), budget="400 steps", sampling="full", seed=0
+        made, fb.ProxyLagrangian(step_size=0.5, dual_step_size=0.5), budget="200 steps", sampling="full", seed=0
     )
     free = solve(problem(rows(), bound=None), fb.SGD(step_size=0.5), budget="200 steps", sampling="full", seed=0)
     assert found.found and float(made.evaluate(free.last).g.max()) > 0.1

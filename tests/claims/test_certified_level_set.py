@@ -82,7 +82,7 @@ class Coin(Batches):
 
 def test_a_sampled_certificate_decides_and_is_wrong_no_oftener_than_stated():
     """At mean 0 the chance of U < 0 is at most delta over all rounds together, though the rounds end when it happens."""
-    x, delta, runs = torch.zeros(1, dtype=torch.float64), 0.2, 60
+    x, delta, runs = torch.zeros(1, dtype=torch.float64), 0.2, 30
 
     def found(mean, seed):
         return certificates.sampled(Coin(mean), x, Draws(Coin(mean), (seed,), 1), 0, 1, delta, 450)
@@ -358,7 +358,7 @@ def test_runs_with_sampled_certificates_stay_feasible_as_often_as_stated():
         certificate="sampled", delta=0.05, first_call=0.1, oracle_rows=12, margin=4.0, growth=2.0
     )
     seeds = tuple(range(20))
-    worst, state, _ = outer_iterates(config, problem, seeds, 250)
+    worst, state, _ = outer_iterates(config, problem, seeds, 120)
     assert int((worst > 0).sum()) <= binom.ppf(1 - 1e-6, len(seeds), 0.05)
     assert bool((state.outer > 0).any())
 

@@ -259,14 +259,14 @@ def test_a_linear_neyman_pearson_problem_reaches_its_exact_optimum():
         decay=0.7,
         decay_steps=300,
     )
-    found = fb.solve(problem, method, budget="4000 steps", sampling="full")
+    found = fb.solve(problem, method, budget="2500 steps", sampling="full")
     at = problem.values(found.last, problem.full())
     assert float(at.g[0]) < 0.001
     assert float(at.f) == pytest.approx(exact.fun, rel=0.005)
 
 
 def test_bounds_on_three_classes_are_met_and_cost_accuracy():
-    X, y = three(2000)
+    X, y = three(1000)
     new_X, new_y = three(3000, seed=9)
     free = fb.FairClassifier(validation=0).fit(X, y)
     assert recall(free, X, y, "c") < 0.8

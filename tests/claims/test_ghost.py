@@ -116,7 +116,7 @@ def test_drawn_samples_are_unbiased_at_every_level():
     e, jacobian = problem.jacobian(x, problem.full())
     exact = [jacobian[0].numpy(), e.g.numpy(), jacobian[1:].numpy()]
     for level in (0, 3):
-        drawn = [averages(config, x, draws, f"level {level}", k, level) for k in range(800)]
+        drawn = [averages(config, x, draws, f"level {level}", k, level) for k in range(400)]
         for field, value in zip(fields(Averages), exact, strict=True):
             sample = np.stack([getattr(s, field.name) for s in drawn])
             error = sample.std(0) / np.sqrt(len(sample))
@@ -124,16 +124,16 @@ def test_drawn_samples_are_unbiased_at_every_level():
 
 
 def test_steps_have_the_mean_of_the_direction_over_the_largest_batches():
-    """The whole path, draws included: the mean of 500 steps from one x against 500 batches of 2^(max_level + 1)."""
+    """The whole path, draws included: the mean of 250 steps from one x against 250 batches of 2^(max_level + 1)."""
     problem, config = tiny("loss_gap <= 0.1"), StochasticGhost(max_level=2, step_size=1.0, step_decay=0.0)
     x = torch.tensor([0.4, -0.7, 0.2], dtype=torch.float64)
     draws = Draws(problem, (0,), 8)
     state, moves = config.init(problem, x.clone(), draws), []
-    for _ in range(500):
+    for _ in range(250):
         state.x.copy_(x)
         state = config.step(state, problem, draws)
         moves.append((state.x - x).numpy())
-    whole = [direction(config, averages(config, x, draws, "check", k, 3))[0] for k in range(500)]
+    whole = [direction(config, averages(config, x, draws, "check", k, 3))[0] for k in range(250)]
     error = np.sqrt(np.var(moves, axis=0) / len(moves) + np.var(whole, axis=0) / len(whole))
     assert (np.abs(np.mean(moves, axis=0) - np.mean(whole, axis=0)) <= 5 * error).all()
 

@@ -139,9 +139,9 @@ def test_the_source_s_preset_goes_on_within_its_tolerance_where_moved_back_it_wo
     """Near-feasible solutions lie outside, and on the way to them from a point on the bound none lies inside."""
     p = problem()
     method = algorithm("idca:paper", inner_steps=60, residuals=False)
-    values = [p.values(x, p.full()) for x in path(p, method, 30)[0]]
+    values = [p.values(x, p.full()) for x in path(p, method, 15)[0]]
     assert all(v.g.max() <= method.inner.tolerance for v in values)
-    back = path(p, replace(method, descent=True, most_steps=60), 30)[0]
+    back = path(p, replace(method, descent=True, most_steps=60), 15)[0]
     assert float(values[-1].f) < float(p.values(back[-1], p.full()).f) - 0.02
     ours = path(p, IDCA(residuals=False), 10)[0][-1]
     assert float(p.values(ours, p.full()).f) < float(values[-1].f) + 0.01

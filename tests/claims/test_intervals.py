@@ -87,7 +87,9 @@ def test_clopper_pearson_never_falls_below_nominal(n, side):
 # ---- contrasts of two rates
 
 
-@pytest.mark.parametrize("sizes", [*SIZES[200], *SIZES[2000][:2]], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [*SIZES[200], *(pytest.param(sizes, marks=pytest.mark.long) for sizes in SIZES[2000][:2])], ids=str
+)
 def test_difference_of_two_rates_covers_by_enumeration(sizes):
     """At n = 200 and 2,000 in all, split 50/50, 10/90 and 90/10: no noise, so nominal or better but for TAIL."""
     for rates in itertools.product(RATES, RATES):
@@ -183,7 +185,12 @@ def test_a_verdict_is_wrong_with_probability_at_most_alpha(sizes):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "alpha"), [((50, 50), 0.05), ((50, 50), 0.01), ((20, 180), 0.05), ((20, 180), 0.01), ((200, 1800), 0.05)]
+    ("sizes", "alpha"),
+    [
+        *(((50, 50), alpha) for alpha in (0.05, 0.01)),
+        *(((20, 180), alpha) for alpha in (0.05, 0.01)),
+        pytest.param((200, 1800), 0.05, marks=pytest.mark.long),
+    ],
 )
 def test_the_lower_bound_of_a_gap_holds_without_half_of_the_error_for_each_order(sizes, alpha):
     """By enumeration, from equal rates, where both orders may break it, to far ones; and sharper than Bonferroni where it decides."""
@@ -198,12 +205,12 @@ def test_the_lower_bound_of_a_gap_holds_without_half_of_the_error_for_each_order
 
 
 def test_the_lower_bound_of_many_pairs_holds():
-    """Groups at two ends, the case in which most pairs come near the bound; three standard errors of 20,000 draws."""
+    """Groups at two ends, the case in which most pairs come near the bound; three standard errors of 5,000 draws."""
     for rates in [(0.3, 0.4), (0.3, 0.3, 0.4, 0.4), (0.3, 0.35, 0.4), (0.2,) * 5, (0.3, 0.3, 0.3, 0.4, 0.4, 0.4)]:
         k = len(rates)
-        x = np.random.default_rng(k).binomial(400, rates, size=(20000, k))
+        x = np.random.default_rng(k).binomial(400, rates, size=(5000, k))
         wrong = (largest_lower(x, np.full(k, 400), pairwise(k)) > max(rates) - min(rates) + 1e-12).mean()
-        assert wrong <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 20000), (rates, wrong)
+        assert wrong <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 5000), (rates, wrong)
 
 
 # ---- ratios
@@ -237,7 +244,7 @@ def test_ratio_bounds_of_many_pairs_give_the_verdict_of_all_their_contrasts():
             assert linear.verdict(0.0) == found.verdict(tau), (x, n, tau)
 
 
-@pytest.mark.parametrize("sizes", [(20, 20), (20, 180)], ids=str)
+@pytest.mark.parametrize("sizes", [(20, 20), (15, 60), pytest.param((20, 180), marks=pytest.mark.long)], ids=str)
 def test_ratio_bounds_cover_by_enumeration(sizes):
     for rates in [(0.1, 0.1), (0.3, 0.1), (0.1, 0.7), (0.7, 0.3)]:
         x, w = all_pairs(sizes, rates)

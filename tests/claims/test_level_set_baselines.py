@@ -101,7 +101,7 @@ def test_dfls_is_the_method_written_out_in_numpy(seed, level):
 def test_dfls_reaches_the_optimum_of_linear_programs_through_feasible_points(seed):
     """P(r, x_k) <= H(r) + error and H(r) <= -beta (r - f*): the level falls towards f* and never below it. The error of a
     call of t steps is of the order step * slope^2 / sqrt(t): 0.3 * slope^2 / sqrt(STEPS / outer iterations)."""
-    problem, steps = linear(seed), 3000
+    problem, steps = linear(seed), 1000
     f_star, levels, outer = problem.optimum.f, [], []
 
     def look(state):

@@ -123,7 +123,7 @@ def test_guaranteed_bounds_unite_the_limits_at_the_level_of_the_sides_used():
         np.testing.assert_allclose(found.estimates, c @ [x[cell == k].mean() for k in range(3)])
 
 
-@pytest.mark.parametrize("rows", [10, 50])
+@pytest.mark.parametrize("rows", [10, pytest.param(50, marks=pytest.mark.long)])
 def test_guaranteed_bounds_of_a_gap_hold_where_welch_breaks(rows):
     """Rare large losses: Welch finds "met" far too often, the guaranteed bounds err no more often than they may."""
     rng = np.random.default_rng(rows)

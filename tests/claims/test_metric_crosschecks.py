@@ -32,8 +32,8 @@ def rows(draw, most_groups=5):
     return scores, y, groups, weight
 
 
-exhaustive = settings(max_examples=60, deadline=None, derandomize=True)
-beside_fairlearn = settings(exhaustive, max_examples=12)  # fairlearn's frames take most of the time
+exhaustive = settings(max_examples=30, deadline=None, derandomize=True)
+beside_fairlearn = settings(exhaustive, max_examples=6)  # fairlearn's frames take most of the time
 
 
 @beside_fairlearn

@@ -95,7 +95,7 @@ def test_lemma_3_and_bounded_multipliers(name):
     problem, config = PROBLEMS[name](), PLADA(**EXACT, kappa=3.0)
     batch = problem.sample((0,), "full", 0, 1, "full")
     most = 0.0
-    for k, (before, after) in enumerate(states(config, problem, 500)):
+    for k, (before, after) in enumerate(states(config, problem, 200)):
         delta, apart = config.kappa / (k + 1), after.multipliers - before.mu
         moved = after.mu - before.mu
         gamma = min(config.dual_step, config.rho * delta / (float(apart @ apart) + 1))
@@ -134,10 +134,10 @@ def test_lemma_4_the_lagrangian_falls(name):
 def test_known_multipliers_are_found(name, options):
     """Theorem 2, |lambda - mu| -> 0, and the conditions (4) hold at the end with the multipliers of the certificate.
 
-    |lambda - mu| = rho |G + u| falls like k^-kappa while gamma_0 does not bind; after 1,000 steps 1e-4 leaves room.
+    |lambda - mu| = rho |G + u| falls like k^-kappa while gamma_0 does not bind; after 500 steps 1e-4 leaves room.
     """
     problem = PROBLEMS[name]()
-    end = states(PLADA(**options), problem, 1000)[-1][1]
+    end = states(PLADA(**options), problem, 500)[-1][1]
     assert float((end.multipliers - end.mu).norm()) < 1e-4
     assert torch.allclose(end.multipliers, problem.optimum.multipliers, atol=1e-3)
     assert float((end.x - problem.optimum.x).norm()) < 1e-3
@@ -165,10 +165,10 @@ def residuals(config, problem, steps):
 
 @pytest.mark.parametrize("name", ["active", "two_sided"])
 def test_theorem_1_the_averaged_residual_falls(name):
-    """As O(log T / T): between T = 100 and 1,600 it falls at least by their ratio."""
-    found = residuals(PLADA(**EXACT, kappa=1.0), PROBLEMS[name](), 1600)
+    """As O(log T / T): between T = 50 and 400 it falls at least by their ratio."""
+    found = residuals(PLADA(**EXACT, kappa=1.0), PROBLEMS[name](), 400)
     average = found.cumsum() / np.arange(1, len(found) + 1)
-    at = [100, 200, 400, 800, 1600]
+    at = [50, 100, 200, 400]
     falls = [average[T - 1] for T in at]
     assert all(a > b for a, b in itertools.pairwise(falls))
     rate = [math.log(T) / T for T in at]
@@ -347,7 +347,7 @@ def test_eta_is_halved_where_the_lagrangian_rises():
 def test_the_default_meets_true_bounds_and_lowers_the_loss(sampling):
     problem, _ = fair()
     start = float(problem.evaluate(problem.start((0,))).f)
-    for seed in range(3):
+    for seed in range(2):
         solution = fb.solve(problem, "plada", budget="400 steps", sampling=sampling, seed=seed)
         assert solution.found and float(problem.evaluate(solution.x).f) < start - 0.05
 

@@ -176,7 +176,7 @@ def test_the_network_climbs_the_constraints():
 def test_the_multiplier_model_meets_bounds():
     problem, *_ = fair()
     for sampling in ("full", "balanced"):
-        assert fb.solve(problem, "multiplier_model", budget="600 steps", sampling=sampling).found
+        assert fb.solve(problem, "multiplier_model", budget="300 steps", sampling=sampling).found
 
 
 def test_descriptions_of_the_wrong_number():

@@ -236,7 +236,13 @@ def sigmoids():
     return ModuleModel(nn.Sequential(nn.Linear(4, 10), nn.Sigmoid(), nn.Linear(10, 1)))
 
 
-@pytest.mark.parametrize("net", [lambda: MLP(4, (10,)), sigmoids], ids=["relu", "sigmoids of the source"])
+@pytest.mark.parametrize(
+    "net",
+    [
+        pytest.param(lambda: MLP(4, (10,)), id="relu"),
+        pytest.param(sigmoids, id="sigmoids of the source", marks=pytest.mark.long),
+    ],
+)
 def test_iqrc_takes_networks_and_meets_the_surrogate_s_bound(net):
     """Algorithm 3 with SFLS inside, on the min-max form of two networks with one hidden layer; more than half of the
     way to the best linear score's loss."""

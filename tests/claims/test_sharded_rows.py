@@ -113,9 +113,9 @@ def test_parts_together_say_what_the_whole_table_says(stated, model, weighted, o
 
 @pytest.mark.parametrize("kind", ["balanced", "uniform", "shuffled"])
 def test_batches_of_parts_are_unbiased_together(kind):
-    """Means over the batches of an epoch (shuffled: each row once) or of 800 draws: within five standard errors."""
+    """Means over the batches of an epoch (shuffled: each row once) or of 200 draws: within five standard errors."""
     X, y, group, _, parts = table()
-    groups, count = Groups.of(group), {"shuffled": 6}.get(kind, 800)
+    groups, count = Groups.of(group), {"shuffled": 6}.get(kind, 200)
     x = torch.linspace(-0.7, 0.9, 4, dtype=torch.float64)
 
     def drawn(own):
@@ -202,6 +202,26 @@ def process(rank, folder):
         model.save(f"{folder}/model{number}-{rank}")
 
 
+def test_threads_train_one_model_that_meets_the_bound_on_all_their_rows(monkeypatch):
+    own = threading.local()
+    monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: own.shards)
+    X, y, group, parts = frame()
+
+    def fit(shards):
+        own.shards, rows = shards, parts[shards.place]
+        model = fb.FairClassifier(distributed=True, **FITS[0])
+        return model.fit(X.iloc[rows], y[rows], sensitive_features=group[rows])
+
+    one, other = in_threads(2, fit)
+    assert torch.equal(one.x_, other.x_) and one.fit_report_["train_rows"] == other.fit_report_["train_rows"] == 1500
+    found = fb.measure(FITS[0]["constraint"], one.decision_function(X), y == "yes", sensitive_features=group)
+    assert one.fit_report_["feasible"] and found <= 0.05 + 1e-6
+    assert found == pytest.approx(one.fit_report_["constraints"][0]["train_value"], abs=2e-3)
+    alone = fb.FairClassifier(**FITS[0]).fit(X, y, sensitive_features=group)
+    assert (one.predict(X) == y).mean() >= (alone.predict(X) == y).mean() - 0.02
+
+
+@pytest.mark.long
 @needs_gloo
 def test_two_processes_train_one_model_that_meets_the_bound_on_all_their_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")

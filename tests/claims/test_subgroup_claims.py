@@ -58,7 +58,7 @@ CASE = {
 }
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(**CASE, top=st.integers(1, 6), part=st.booleans())
 def test_search_equals_enumeration(sizes, n, kind, missing, min_count, max_fixed, reference, seed, top, part):
     codes, statistic = make(sizes, n, kind, missing, seed)
@@ -90,7 +90,7 @@ def test_search_equals_enumeration(sizes, n, kind, missing, min_count, max_fixed
     assert len(seen) == len(search.found)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(**CASE, limit=st.integers(1, 40))
 def test_a_search_stopped_early_still_proves_its_bound(
     sizes, n, kind, missing, min_count, max_fixed, reference, seed, limit

@@ -110,14 +110,14 @@ def test_sum_and_max_are_read_and_written():
 
 
 def test_alm_meets_the_summed_bound():
-    """min loss subject to |gap given y=1| + |gap given y=0| <= 0.05 on rows whose groups differ; three seeds."""
-    for seed in range(3):
+    """min loss subject to |gap given y=1| + |gap given y=0| <= 0.05 on rows whose groups differ; two seeds."""
+    for seed in range(2):
         X, y, code, _, _ = case(seed, 3, n=240)
         problem = fb.FairProblem(MLP(3), X, y, code, "loss_gap[y=both,sum] <= 0.05", dtype=torch.float64)
         free = fb.FairProblem(MLP(3), X, y, None, dtype=torch.float64)
         start = problem.start((0,))
         fitted = fb.solve(free, fb.SGD(step_size=0.3), budget="600 steps", sampling="full").x
-        solution = fb.solve(problem, fb.ALM(step_size=0.1), budget="4000 steps", batch_size=120)
+        solution = fb.solve(problem, fb.ALM(step_size=0.1), budget="1500 steps", batch_size=120)
         at = problem.evaluate(solution.x)
         assert float(problem.evaluate(fitted).violation) > 0.05
         assert bool(solution.feasible) and float(at.violation) == 0 and float(at.f) < float(problem.evaluate(start).f)

@@ -60,6 +60,8 @@ MAKERS = {**PROBLEMS, "convex_fair": convex_fair}
 NOISY = {**{name: partial(make, noise=0.1) for name, make in PROBLEMS.items()}, "convex_fair": convex_fair}
 
 KINDS = ("two_sided", "simplex", "largest", "convex_fair")  # noisy, in a set, with a kink, of rows
+ALIKE = ("box", "ball", "absolute")  # another set, another kink: long, as are promises on kinds other than PROMISED
+PROMISED = ("simplex", "convex_fair")
 SETS, KINKS = ("box", "ball", "simplex"), ("largest", "absolute", "weakly_convex", "weakly_convex_constraint")
 
 
@@ -193,16 +195,23 @@ def test_the_four_verbs_agree_with_central_differences(problem):
         check_subgradient(MAKERS[problem])
 
 
+@pytest.mark.parametrize(("method", "problem"), [(m, p) for m in CASES for p in CASES[m].refuses])
+def test_what_a_method_is_not_for_it_refuses(method, problem):
+    with pytest.raises(OptionError, match=r"domain is|needs a FairProblem|a difference of convex functions"):
+        conformance(CASES[method].config, NOISY[problem])
+
+
 @pytest.mark.parametrize(
-    ("method", "problem"), [(m, p) for m in CASES for p in MAKERS if p in KINDS or p not in CASES[m].claims_no_optimum]
+    ("method", "problem"),
+    [
+        pytest.param(m, p, marks=[pytest.mark.long] if p in ALIKE else [])
+        for m in CASES
+        for p in MAKERS
+        if p not in CASES[m].claims_no_optimum and p not in CASES[m].refuses
+    ],
 )
-def test_conformance(method, problem):
-    """The optimum of every problem, and on one problem of each kind what else every method promises."""
+def test_the_optimum_of_every_problem_is_reached(method, problem):
     case = CASES[method]
-    if problem in case.refuses:
-        with pytest.raises(OptionError, match=r"domain is|needs a FairProblem|a difference of convex functions"):
-            conformance(case.config, NOISY[problem])
-        return
     optimum = {
         "steps": STEPS,
         "violation": VIOLATION,
@@ -212,10 +221,23 @@ def test_conformance(method, problem):
         "seeds": (0, 1, 2, 3, 4),
         **case.optimum,
     }
-    claimed = problem not in case.claims_no_optimum
-    promised = CHECKS if problem in KINDS else ()
-    checks = [check for check in promised if check is not check_repeatable or problem not in case.solves]
-    conformance(case.config, NOISY[problem], checks=checks, optimum=optimum if claimed else None)
+    conformance(case.config, NOISY[problem], checks=(), optimum=optimum)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        pytest.param(m, p, marks=[] if p in PROMISED else [pytest.mark.long])
+        for m in CASES
+        for p in KINDS
+        if p not in CASES[m].refuses
+    ],
+)
+def test_conformance(method, problem):
+    """On one problem of each kind, what every method promises."""
+    case = CASES[method]
+    checks = [check for check in CHECKS if check is not check_repeatable or problem not in case.solves]
+    conformance(case.config, NOISY[problem], checks=checks)
 
 
 def test_the_penalised_method_counts_its_gradients():

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from fairbound.solver import checkpoint as store
 from fairbound.studies import run_study
 from study_examples import write_tiny
 
 TIMED = ("seconds", "cpu", "jobs", "backend", "slowdown")
-RUN = "import sys; from fairbound.studies import run_study; run_study(sys.argv[1], sys.argv[2], jobs=int(sys.argv[3]))"
+RUN = "import sys; from fairbound.studies import run_study; run_study(sys.argv[1], sys.argv[2], only=['main'])"
 
 
 def evaluations(out: Path) -> list[dict]:
@@ -25,10 +26,10 @@ def evaluations(out: Path) -> list[dict]:
     return [{k: v for k, v in json.loads(line).items() if k not in TIMED} for line in lines]
 
 
-def start(spec: Path, out: Path, jobs: int = 1) -> subprocess.Popen:
+def start(spec: Path, out: Path) -> subprocess.Popen:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(spec), str(out), str(jobs)], env=environment, start_new_session=True,
+        [sys.executable, "-c", RUN, str(spec), str(out)], env=environment, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -46,38 +47,26 @@ def kill(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def test_a_killed_sweep_restarts_where_it_stopped(tmp_path):
-    spec, out = write_tiny(tmp_path, "500 steps"), tmp_path / "out"
-    process = start(spec, out)
-    wait_for(lambda: len(list((out / "cells").glob("*.json"))) >= 2, process)
-    kill(process)
-    finished = {p: p.stat().st_mtime_ns for p in (out / "cells").glob("*.json")}
-    assert 2 <= len(finished) < 6 and not (out / "results.json").exists()
-    run = run_study(spec, out)
-    assert (run.reused, run.done) == (len(finished), 6 - len(finished))
-    assert {p: p.stat().st_mtime_ns for p in finished} == finished
-    assert not list((out / "cells").glob("*.checkpoint"))
-    assert evaluations(out) == evaluations(run_study(spec, tmp_path / "unbroken").out)
-
-
-def test_a_cell_killed_in_its_middle_goes_on_from_its_checkpoint(tmp_path):
-    spec, out = write_tiny(tmp_path, "8000 steps"), tmp_path / "out"
+def test_a_killed_sweep_restarts_where_it_stopped_and_its_cell_goes_on_from_its_checkpoint(tmp_path):
+    spec, out = write_tiny(tmp_path, "2000 steps"), tmp_path / "out"
     spec.write_text(
-        spec.read_text(encoding="utf-8").replace('methods = ["sgd", "alm"]', 'methods = ["alm"]'), encoding="utf-8"
+        spec.read_text(encoding="utf-8")
+        .replace('methods = ["sgd", "alm"]', 'methods = ["alm"]')
+        .replace("checkpoint_every = 0.1", "checkpoint_every = 0.02"),
+        encoding="utf-8",
     )
     process = start(spec, out)
-    wait_for(lambda: list((out / "cells").glob("generated.alm.s0.*.checkpoint")), process)
+    wait_for(lambda: list((out / "cells").glob("generated.alm.s1.*.checkpoint")), process)
     kill(process)
-    (checkpoint,) = (out / "cells").glob("generated.alm.s0.*.checkpoint")
-    assert checkpoint.stat().st_size > 0 and not (out / "cells" / "generated.alm.s0.json").exists()
-    from fairbound.solver import checkpoint as store
-
-    saved = store.load(checkpoint, {})
-    assert 0 < saved["next_record"] <= 8000
-    broken = run_study(spec, out, seeds=1, only=["main"])
-    assert broken.done == 1
-    unbroken = run_study(spec, tmp_path / "unbroken", seeds=1, only=["main"])
-    assert evaluations(broken.out) == evaluations(unbroken.out)
+    (checkpoint,) = (out / "cells").glob("generated.alm.*.checkpoint")
+    finished = {p: p.stat().st_mtime_ns for p in (out / "cells").glob("*.json")}
+    assert [p.name for p in finished] == ["generated.alm.s0.json"] and not (out / "results.json").exists()
+    assert 0 < store.load(checkpoint, {})["next_record"] <= 2000
+    run = run_study(spec, out, only=["main"])
+    assert (run.reused, run.done) == (1, 1)
+    assert {p: p.stat().st_mtime_ns for p in finished} == finished
+    assert not list((out / "cells").glob("*.checkpoint"))
+    assert evaluations(out) == evaluations(run_study(spec, tmp_path / "unbroken", only=["main"]).out)
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, *range(2, 6)))])
 def test_the_first_loop_of_the_page_ends_within_its_bound_whatever_the_seed(seed, capsys):
     names: dict[str, Any] = {}
     text = blocks("pytorch.md")[0][1].replace("manual_seed(0)", f"manual_seed({seed})")

@@ -501,6 +501,7 @@ def test_the_report_is_drawn_from_the_folder_alone(tiny, tmp_path):
     assert "duals give the lower bound" in text and "Findings" in text and "A note" in text
 
 
+@pytest.mark.long
 def test_the_command_runs_the_study(tmp_path, capsys):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     pytest.importorskip("matplotlib", reason="figures need the extra 'report'")

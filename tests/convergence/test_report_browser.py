@@ -68,25 +68,27 @@ def unfilter(kind: int, line: bytearray, above: bytearray, size: int) -> bytearr
     return line
 
 
-@pytest.mark.parametrize(
-    ("example", "word", "tables"),
-    [
-        (examples.mortgage, "Not enough evidence", 5),
-        (examples.large_met, "Bound met", 5),
-        (examples.large_violated, "Bound violated", 3),
-        (examples.hostile, "Not enough evidence", 4),
-    ],
-)
-def test_page_opens_and_shows_the_verdict_and_tables(example, word, tables, tmp_path):
-    _, html = report.write_audit(example(), tmp_path)
-    dom = browse(html.as_uri(), tmp_path, "--dump-dom")
+def shows(dom: str, word: str, tables: int) -> None:
     assert f'<p class="word">{word}</p>' in dom
     assert dom.count("<table") == tables and dom.count("<caption>") == tables
     assert "<script" not in dom and "<img" not in dom
     assert "<title>owned" not in dom
 
 
-def test_page_asks_the_server_for_nothing_but_itself(tmp_path):
+@pytest.mark.parametrize(
+    ("example", "word", "tables"),
+    [
+        (examples.mortgage, "Not enough evidence", 5),
+        pytest.param(examples.large_met, "Bound met", 5, marks=pytest.mark.long),
+        pytest.param(examples.large_violated, "Bound violated", 3, marks=pytest.mark.long),
+    ],
+)
+def test_page_opens_and_shows_the_verdict_and_tables(example, word, tables, tmp_path):
+    _, html = report.write_audit(example(), tmp_path)
+    shows(browse(html.as_uri(), tmp_path, "--dump-dom"), word, tables)
+
+
+def test_page_of_hostile_names_opens_and_asks_the_server_for_nothing_but_itself(tmp_path):
     """Served over HTTP, so that even a favicon, a font or a relative file would be counted."""
     _, html = report.write_audit(examples.hostile(), tmp_path)
     asked, body = [], html.read_bytes()
@@ -106,15 +108,16 @@ def test_page_asks_the_server_for_nothing_but_itself(tmp_path):
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
-        browse(f"http://127.0.0.1:{server.server_port}/report.html", tmp_path, "--dump-dom")
+        dom = browse(f"http://127.0.0.1:{server.server_port}/report.html", tmp_path, "--dump-dom")
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
     assert asked == ["/report.html"]
+    shows(dom, "Not enough evidence", 4)
 
 
-@pytest.mark.parametrize(("width", "height"), [(1200, 900), (400, 1300)])
+@pytest.mark.parametrize(("width", "height"), [pytest.param(1200, 900, marks=pytest.mark.long), (400, 1300)])
 def test_screenshot_is_not_blank(width, height, tmp_path):
     _, html = report.write_audit(examples.mortgage(), tmp_path)
     picture = tmp_path / "page.png"

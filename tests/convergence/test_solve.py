@@ -75,17 +75,27 @@ def test_a_second_run_of_the_same_problem_counts_from_zero():
     assert torch.equal(first.last, second.last)
 
 
-@pytest.mark.parametrize("budget", ["50 steps", "4000 samples", "3 epochs"])
-def test_a_stack_spends_what_each_run_would_alone(budget):
-    for make in (noisy, convex_fair):
-        config = SSLALM()
-        stack = solve(make(), config, budget=budget, seed=[3, 4, 5], batch_size=8)
-        for r, seed in enumerate((3, 4, 5)):
-            one = solve(make(), config, budget=budget, seed=seed, batch_size=8)
-            assert one.steps == stack.steps and one.counts.samples == stack.counts.samples
-            assert torch.allclose(one.last, stack.last[r], rtol=0, atol=1e-10)
-            assert torch.allclose(one.x, stack.x[r], rtol=0, atol=1e-10)
-            assert int(one.best_step) == int(stack.best_step[r]) and bool(one.feasible) == bool(stack.feasible[r])
+@pytest.mark.parametrize(
+    ("make", "budget"),
+    [
+        *((noisy, budget) for budget in ("50 steps", "4000 samples", "3 epochs")),
+        (convex_fair, "400 samples"),
+        *(
+            pytest.param(convex_fair, budget, marks=pytest.mark.long)
+            for budget in ("50 steps", "4000 samples", "3 epochs")
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", "noisy"),
+)
+def test_a_stack_spends_what_each_run_would_alone(make, budget):
+    config = SSLALM()
+    stack = solve(make(), config, budget=budget, seed=[3, 4, 5], batch_size=8)
+    for r, seed in enumerate((3, 4, 5)):
+        one = solve(make(), config, budget=budget, seed=seed, batch_size=8)
+        assert one.steps == stack.steps and one.counts.samples == stack.counts.samples
+        assert torch.allclose(one.last, stack.last[r], rtol=0, atol=1e-10)
+        assert torch.allclose(one.x, stack.x[r], rtol=0, atol=1e-10)
+        assert int(one.best_step) == int(stack.best_step[r]) and bool(one.feasible) == bool(stack.feasible[r])
 
 
 def test_records_say_what_happened(tmp_path):
@@ -279,7 +289,9 @@ def test_an_interrupted_run_resumes_to_the_unbroken_one(tmp_path):
     goes_on_as_unbroken(tmp_path, part.steps + 700)
 
 
+@pytest.mark.long
 def test_a_killed_process_resumes_to_the_unbroken_run(tmp_path):
+    """A killed sweep, whose cell goes on from its checkpoint, is tried always."""
     lines, code = stop_child(tmp_path, signal.SIGKILL)
     whole = [line for line in lines if line.endswith("\n")]
     saved = store.load(tmp_path / "run.ckpt", {})
@@ -315,19 +327,22 @@ def goes_on_as_unbroken(tmp_path, steps):
     ],
     ids=lambda c: f"{c.name}-{getattr(getattr(c, 'optimizer', ''), '__name__', getattr(c, 'optimizer', ''))}",
 )
-@pytest.mark.parametrize("seed", [0, [1, 2, 3]], ids=["one", "stack"])
-def test_every_method_resumes_bit_for_bit(config, seed, tmp_path):
-    for name, make in (("a", noisy), ("b", convex_fair)):
-        run = partial(solve, algorithm=config, seed=seed, batch_size=6, record_every=10)
-        path = tmp_path / name
-        expected = run(make(), budget="130 steps")
-        part = run(make(), budget="70 steps", checkpoint=path)
-        rest = run(make(), budget="130 steps", checkpoint=path)
-        assert part.steps == 70 and rest.steps == 130
-        assert differences(expected.state, rest.state) == [] and torch.equal(expected.x, rest.x)
-        assert expected.counts == rest.counts and rest.seconds > part.seconds
-        again = run(make(), budget="130 steps", checkpoint=path)  # nothing left to do
-        assert torch.equal(again.last, rest.last) and again.steps == 130 and len(again.records) == len(rest.records)
+@pytest.mark.parametrize(
+    ("make", "seed"),
+    [(noisy, 0), (noisy, [1, 2, 3]), (convex_fair, 0), pytest.param(convex_fair, [1, 2, 3], marks=pytest.mark.long)],
+    ids=["one", "stack", "one of rows", "stack of rows"],
+)
+def test_every_method_resumes_bit_for_bit(config, make, seed, tmp_path):
+    run = partial(solve, algorithm=config, seed=seed, batch_size=6, record_every=10)
+    path = tmp_path / "run.ckpt"
+    expected = run(make(), budget="60 steps")
+    part = run(make(), budget="30 steps", checkpoint=path)
+    rest = run(make(), budget="60 steps", checkpoint=path)
+    assert part.steps == 30 and rest.steps == 60
+    assert differences(expected.state, rest.state) == [] and torch.equal(expected.x, rest.x)
+    assert expected.counts == rest.counts and rest.seconds > part.seconds
+    again = run(make(), budget="60 steps", checkpoint=path)  # nothing left to do
+    assert torch.equal(again.last, rest.last) and again.steps == 60 and len(again.records) == len(rest.records)
 
 
 def test_a_bad_or_foreign_checkpoint_stops_the_run_before_it_starts(tmp_path):
@@ -505,13 +520,13 @@ def test_an_averaged_run_resumes_bit_for_bit_and_refuses_another_power(tmp_path)
 
 
 def test_the_average_lies_nearer_the_optimum_than_noisy_iterates():
-    """With constant steps an iterate keeps a variance of order step x noise, the average's falls with the steps: over 4,000
-    steps of size 0.1 it counts about a hundred independent iterates, so the root mean square over runs falls far below half."""
+    """With constant steps an iterate keeps a variance of order step x noise, the average's falls with the steps: over 1,000
+    steps of size 0.1 it counts about 25 independent iterates, so the root mean square over runs falls far below half."""
     config = ALM(decay=0.0, dual_every=1, dual_step_size=0.1)
 
     def distance(average):
         problem = PROBLEMS["active"](noise=3.0)
-        solution = solve(problem, config, budget="4000 steps", seed=list(range(20)), average=average)
+        solution = solve(problem, config, budget="1000 steps", seed=list(range(20)), average=average)
         return float((solution.last - problem.optimum.x).square().mean().sqrt())
 
     assert distance(3) < 0.5 * distance(0)

@@ -101,7 +101,7 @@ def test_with_two_classes_they_are_the_notions_of_one_rate(name, two):
 @pytest.mark.parametrize("surrogate", ["sigmoid", "clipped", "hinge"])
 @pytest.mark.parametrize("name", NAMES)
 def test_slopes_are_differences_of_values(name, surrogate, outputs):
-    X, y, groups = rows(2, n=120, classes=max(outputs, 2))
+    X, y, groups = rows(2, n=60, classes=max(outputs, 2))
     stated = f"{name}[surrogate={surrogate},sharpness=1.7] <= 0.1"
     loss = "cross_entropy" if outputs > 1 else "logistic"
     check_gradient(FairProblem(
@@ -110,12 +110,11 @@ def test_slopes_are_differences_of_values(name, surrogate, outputs):
 
 
 @pytest.mark.parametrize("stated", ["class_demographic_parity <= 0.03", "class_recall_parity <= 0.05"])
-@pytest.mark.parametrize("seed", range(1))
-def test_a_classifier_of_three_classes_meets_them_on_its_rows(stated, seed):
-    X, y, groups = rows(seed, n=3000)
+def test_a_classifier_of_three_classes_meets_them_on_its_rows(stated):
+    X, y, groups = rows(0, n=1500)
     X[:, 1] += 0.8 * (groups["sex"] == "F") * (y == 1)
-    free = fb.FairClassifier(random_state=seed, budget="600 steps").fit(X, y)
-    fair = fb.FairClassifier(stated, random_state=seed, budget="1500 steps", validation=0)
+    free = fb.FairClassifier(random_state=0, budget="300 steps").fit(X, y)
+    fair = fb.FairClassifier(stated, random_state=0, budget="600 steps", validation=0)
     fair.fit(X, np.array(LABELS)[y], {"sex": groups["sex"]})
     value = fb.measure(stated, fair.predict(X), np.array(LABELS)[y], {"sex": groups["sex"]})
     assert fair.fit_report_["feasible"] and value <= constraint(stated).bound + 1e-6

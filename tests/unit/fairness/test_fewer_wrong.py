@@ -34,8 +34,17 @@ def inside(problem):
         yield x
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize(
+    ("bound", "weighted"),
+    [
+        (BOUNDS[0], True),
+        (BOUNDS[1], False),
+        *(
+            pytest.param(BOUNDS[k], w, marks=pytest.mark.long)
+            for k, w in ((0, False), (1, True), (2, False), (2, True))
+        ),
+    ],
+)
 def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(bound, weighted):
     problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {})).with_objective(Accuracy(1.0))
     whole, rng, found = (

@@ -49,8 +49,13 @@ def test_no_point_of_a_line_that_meets_the_bounds_has_a_lower_error(bound, weigh
     assert moved > 3
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize(
+    ("bound", "weighted"),
+    [
+        (BOUNDS[0], False),
+        *(pytest.param(*p, marks=pytest.mark.long) for p in ((BOUNDS[0], True), (BOUNDS[1], False), (BOUNDS[1], True))),
+    ],
+)
 def test_the_bounds_are_kept_and_rounding_of_the_features_changes_no_share(bound, weighted):
     problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {}))
     rounded = FairProblem(MLP(4), X.astype(np.float32), Y, GROUP, bound, loss="squared", dtype=torch.float64,

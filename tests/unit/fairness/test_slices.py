@@ -28,7 +28,7 @@ def problem(stated: list[str], model: MLP, objective: object, weighted: bool) ->
     return fb.FairProblem(model, X, y, group, stated, objective=objective, sample_weight=weight, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("size", [5, 64])
+@pytest.mark.parametrize("size", [17, 64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("objective", [None, Accuracy(0.5)], ids=["loss", "accuracy"])
 @pytest.mark.parametrize("model", [MLP(3), MLP(3, (4,))], ids=["linear", "network"])

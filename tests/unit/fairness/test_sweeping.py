@@ -126,7 +126,7 @@ def passengers(seed, n=900):
     return np.column_stack([woman, age]), saved.astype(int), ship
 
 
-@pytest.mark.parametrize("seed", [1, 23])
+@pytest.mark.parametrize("seed", [1, pytest.param(23, marks=pytest.mark.long)])
 def test_no_model_of_few_distinct_rows_is_left_near_a_constant(seed):
     """Where training alone ends near one, which rounding may decide: without lines both ships lose their gain here."""
     X, y, ship = passengers(seed)

@@ -9,7 +9,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import CheckpointError, DataError, OptionError
 from fairbound.confidence.sequences import CountsInTime
-from fairbound.monitoring import judging
+from fairbound.monitoring import history, judging
 from fairbound.monitoring.judging import LATE, Shares
 from fairbound.report import schema
 
@@ -175,7 +175,9 @@ def test_rows_needed_are_those_at_which_a_new_monitor_decides():
     assert grown.verdicts()[PARITY] == "violated" and n.sum() == 2000
 
 
-@pytest.mark.parametrize("rates", [(0.5, 0.4), (0.5, 0.47), (0.5, 0.4501)])
+@pytest.mark.parametrize(
+    "rates", [(0.5, 0.47), *(pytest.param(rates, marks=pytest.mark.long) for rates in ((0.5, 0.4), (0.5, 0.4501)))]
+)
 @pytest.mark.parametrize(
     "text",
     ["demographic_parity <= 0.05", "demographic_parity[overall] <= 0.03", "equalized_odds[sum] <= 0.1", "f1_parity <= 0.05",
@@ -307,13 +309,14 @@ def test_a_saved_monitor_goes_on_and_a_damaged_or_foreign_file_is_refused(tmp_pa
         fb.Monitor.load(tmp_path / "none.json")
 
 
-def test_looks_are_thinned_and_keep_the_last():
+def test_looks_are_thinned_and_keep_the_last(monkeypatch):
+    monkeypatch.setattr(history, "MOST_LOOKS", 40)
     monitor = fb.Monitor("recall of class 1 >= 0.2")
-    for i in range(450):
+    for i in range(50):
         monitor.update([1, 0], [i % 2, 0])
         monitor.verdicts()
     looks = monitor.look()["monitoring"]["looks"]
-    assert len(looks) <= 400 and looks[-1] == 900 and looks == sorted(set(looks))
+    assert len(looks) <= 40 and looks[-1] == 100 and looks == sorted(set(looks))
 
 
 @pytest.mark.parametrize("stated, lacks", [("equalized_odds <= 0.3", "c | y=1"), ("equal_opportunity <= 0.3", "c")])

@@ -48,6 +48,7 @@ def test_those_without_rows_and_those_with_a_room_do_not_count_nor_share():
     assert more[:CROWD] == pytest.approx(CROWD / (CROWD + 1) * few[:CROWD]) and more[4:9].tolist() == few[4:9].tolist()
 
 
+@pytest.mark.long
 def test_a_network_keeps_its_accuracy_under_200_contrasts():
     """Digits, of which those of group 1 are noisy. Whole steps for every broken contrast end at an accuracy of 0.28 and
     a gap of 0.98, with weights of 60 together; without a bound they are 0.88 and 0.33."""

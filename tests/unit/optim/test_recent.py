@@ -95,7 +95,9 @@ def test_value_and_gradient_are_those_of_the_formula(stated, size):
     torch.testing.assert_close(*(torch.autograd.grad(v, s)[0] for v in (value, asked)), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("size", "steps"), [(8, 64), (64, 32), (512, 20)])
+@pytest.mark.parametrize(
+    ("size", "steps"), [(8, 64), *(pytest.param(*p, marks=pytest.mark.long) for p in ((64, 32), (512, 20)))]
+)
 def test_small_batches_are_put_together_and_multipliers_keep_their_pace(size, steps):
     """The pace from step 320 to 640: before, the rows that estimates look back on become more at each update."""
     group, options = torch.arange(size) % 2, {"group_names": ["a", "b"], "dual_step_size": 0.01, "decay": 0.0}
