@@ -445,6 +445,7 @@ def test_an_interrupted_fit_saves_its_model_trains_no_more_and_exits_130(run, cs
     assert fb.FairClassifier.load(tmp_path / "o" / "model").classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_fit_with_exit_code_130(csv, tmp_path):
     """With a budget of ten minutes for the model and as much for the baseline, it ends within the test's patience."""
     command = [sys.executable, "-m", "fairbound", "fit", "--data", str(csv), "--label", "approved", "--group", "sex",
