@@ -103,10 +103,21 @@ def test_predicted_numbers_and_classes_bend_and_jump_where_their_labels_ask() ->
 
 def test_a_certificate_and_a_frontier_read_all_rows_by_one_encoder() -> None:
     X, y, group = rows(2000)
-    model = fitted(X, y, group, bound="demographic_parity <= 0.3", certify=True, options=TableOptions(min_count=3))
+    model = fitted(
+        X,
+        y,
+        group,
+        bound="demographic_parity <= 0.3",
+        certify=True,
+        algorithm="alm",
+        budget="60 steps",
+        options=TableOptions(min_count=3),
+    )
     assert model.encoder_.bent == ("x",)
     assert model.unconstrained_.encoder_ is model.encoder_
-    found = fb.feasibility("demographic_parity <= 0.3", X, y, group, options=TableOptions(min_count=3))
+    found = fb.feasibility(
+        "demographic_parity <= 0.3", X, y, group, options=TableOptions(min_count=3), budget="20 steps"
+    )
     assert min(one["accuracy"] for one in found["curve"]) > 0.7
 
 

@@ -96,7 +96,7 @@ def test_the_same_fit_on_pandas_polars_and_arrow_tables_gives_equal_bits():
     known = np.where(np.arange(len(sex)) % 7 == 0, None, sex)
     groups = [pd.DataFrame({"sex": known}), pl.DataFrame({"sex": known.tolist()}), pa.table({"sex": known.tolist()})]
     made = [
-        fb.FairClassifier("demographic_parity <= 0.2", model="mlp:4", budget="300 steps").fit(X, label, group)
+        fb.FairClassifier("demographic_parity <= 0.2", model="mlp:4", budget="30 steps").fit(X, label, group)
         for X, label, group in zip(tables, labels, groups, strict=True)
     ]
     first = made[0]
@@ -284,7 +284,7 @@ def tokens_of():
     return torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(20, 1))
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor])
+@pytest.mark.parametrize("kind", [np.uint8, torch.tensor])
 def test_integers_reach_a_module_that_takes_nothing_else(tmp_path, kind):
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -308,7 +308,9 @@ def test_a_module_of_floats_gets_integers_as_floats():
     given = []
     for rows in (X, X.astype(np.float32)):
         torch.manual_seed(0)
-        fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget="50 steps", random_state=0)
+        fair = fb.FairClassifier(
+            "demographic_parity <= 0.2", model=Net(), algorithm="alm", budget="20 steps", random_state=0
+        )
         given.append(fair.fit(rows, y, sex).decision_function(rows))
         assert fair.encode(rows)[0].dtype == torch.float32
     np.testing.assert_array_equal(*given)
