@@ -57,7 +57,7 @@ def test_equal_seeds_give_equal_bits_and_predictions_never_vary(model):
     X, y, sex = table()
 
     def made(seed):
-        return fb.FairClassifier("demographic_parity <= 0.1", model=model, budget=QUICK, random_state=seed).fit(
+        return fb.FairClassifier("demographic_parity <= 0.1", model=model, budget="60 steps", random_state=seed).fit(
             X, y, sex
         )
 
@@ -270,7 +270,7 @@ class Fixed(torch.nn.Module):
 def test_an_nn_module_with_dropout_trains_and_predicts_the_same_twice(tmp_path):
     frame, y, sex = table()
     X = frame[["pay", "skill"]].to_numpy(dtype=np.float32)
-    fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget=QUICK).fit(X, y, sex)
+    fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget="100 steps").fit(X, y, sex)
     assert np.array_equal(fair.decision_function(X), fair.decision_function(X))
     assert fair.score(X, y) > 0.6
     fair.save(tmp_path / "model")

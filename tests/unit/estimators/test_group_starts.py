@@ -90,6 +90,7 @@ def test_bounds_that_validation_rows_miss_become_constraints(seed):
     assert alone[0] == alone[1] < found.steps
 
 
+@pytest.mark.long
 def test_a_classifier_says_that_validation_rows_were_constraints():
     X, y, code = rows(400, 8)
     model = fb.FairClassifier("auc_parity[inter] <= 0.02", objective="auc", validation=0.3, random_state=1)

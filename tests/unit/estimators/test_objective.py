@@ -84,7 +84,9 @@ def test_squares_are_of_the_labels_between_which_scores_are_decided():
     lowest = np.mean((A @ np.linalg.lstsq(A, 2.0 * y - 1, rcond=None)[0] > 0) == y)
     module = torch.nn.Linear(3, 1)
     for options in ({}, {"algorithm": "alm"}, {"model": module}):
-        made = fb.FairClassifier("demographic_parity <= 0.2", loss="squared", random_state=0, **options)
+        made = fb.FairClassifier(
+            "demographic_parity <= 0.2", loss="squared", random_state=0, budget="400 steps", **options
+        )
         assert made.fit(X, y, sensitive_features=group).score(X, y) > lowest - 0.02
     s = torch.tensor([0.3, -2.0, 1.5])
     dual = fb.optim.Dual("demographic_parity <= 0.2", group_names=["a", "b"], loss="squared")

@@ -79,7 +79,9 @@ def test_a_group_of_one_row_is_kept_as_stated_and_missing_it_is_under_no_bound()
     for first in ("alone", None):
         group[0] = first
         with pytest.warns(UserWarning, match="mark its values missing" if first else "missing in 1 training rows"):
-            fair = fb.FairClassifier("demographic_parity <= 0.1", random_state=0).fit(X, y, sensitive_features=group)
+            fair = fb.FairClassifier("demographic_parity <= 0.1", budget="60 steps", random_state=0).fit(
+                X, y, sensitive_features=group
+            )
         rates = [fair.predict(X)[group == g].mean() for g in ("a", "b", *([first] if first else []))]
         assert max(rates) - min(rates) <= 0.1
         found.append(fair.score(X, y))
@@ -119,13 +121,13 @@ def test_where_a_row_alone_would_leave_a_constant_a_model_that_meets_the_bound_o
 ):
     """A group of one row: training from the middle ends at a constant, and 40 of 800 rows may yet be told apart."""
     (X, y, group), bound = alone_at(place, seed), "demographic_parity <= 0.05"
-    fair = fb.FairClassifier(bound, random_state=0).fit(X, y, sensitive_features=group)
+    fair = fb.FairClassifier(bound, budget="60 steps", random_state=0).fit(X, y, sensitive_features=group)
     assert fb.measure("demographic_parity", fair.predict(X), y, group) <= 0.05 and fair.fit_report_["feasible"]
     assert any("'alone' (1)" in said for said in fair.fit_report_["warnings"])
     assert "its intercept moved" in fair.fit_report_["message"]
     others = [step for step in corrections.CORRECTIONS if step is not swept_intercept]
     monkeypatch.setattr(corrections, "CORRECTIONS", others)
-    before = fb.FairClassifier(bound, random_state=0).fit(X, y, sensitive_features=group)
+    before = fb.FairClassifier(bound, budget="60 steps", random_state=0).fit(X, y, sensitive_features=group)
     assert fair.score(X, y) > before.score(X, y) + gain
 
 

@@ -218,7 +218,7 @@ def test_random_batches_are_not_repeated_where_the_last_layer_meets_the_bounds(m
     """Batches alone miss a small bound, and more patience or margin costs time that the last layer saves."""
     monkeypatch.setattr(training, "on_batches", lambda *a: pytest.fail("random batches were made again"))
     X, y, group = table(600, 0)
-    model = fb.FairClassifier("demographic_parity <= 0.01", model="mlp:8", random_state=0)
+    model = fb.FairClassifier("demographic_parity <= 0.01", model="mlp:8", budget="200 steps", random_state=0)
     positive = model.fit(X, y, sensitive_features=group).predict(X)
     assert abs(positive[group == "a"].mean() - positive[group == "b"].mean()) <= 0.01 + 1e-12
 
