@@ -42,6 +42,7 @@ class Smoothed:
         self.weight = sweep.weight[rows] * np.divide(whole, part, out=np.zeros(self.width), where=part > 0)[self.atom]
         self.cost = np.tile(program.unit_costs, len(program.curves))
         self.matrix, self.fixed = program.matrix.tocsr(), program.fixed
+        self.turned = self.matrix.T  # scipy makes a new array of it each time
 
     def descent(self, weights: np.ndarray, threshold: float, widths: tuple[float, ...]) -> Iterator[np.ndarray]:
         """Weights (k,) of length 1 after the descent at each width, until all scores count nothing."""
@@ -62,6 +63,6 @@ class Smoothed:
         excess = np.append(self.fixed + self.matrix @ selected, 0.0) / SOFT
         share = np.exp(excess - excess.max())
         worst = SOFT * (excess.max() + np.log(share.sum()))
-        worth = self.cost + self.penalty * (self.matrix.T @ (share[:-1] / share.sum()))
+        worth = self.cost + self.penalty * (self.turned @ (share[:-1] / share.sum()))
         slope = worth[self.atom] * self.weight * chance * (1 - chance) / width
         return float(self.cost @ selected + self.penalty * worst), np.append(self.scores @ slope, -slope.sum())

@@ -23,6 +23,11 @@ def named_charts(monkeypatch):
     is said in tests/unit/report."""
     named = '<svg class="chart" role="img" aria-label="{}"></svg>'
     monkeypatch.setattr("fairbound.report.plots.draw", lambda paint, uid, alt, *size: named.format(html.escape(alt)))
+    for module in ("roc", "percentiles", "frontier"):
+        monkeypatch.setattr(
+            f"fairbound.report.{module}.inline",
+            lambda drawing, uid: named.format(html.escape(f"{drawing.title}. {drawing.caption}")),
+        )
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from fairbound.tables import encoder as encoder_module
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
-QUICK = ["--budget", "200 steps"]
+QUICK = ["--algorithm", "alm", "--budget", "60 steps"]
 PARITY = ["--constraint", "demographic_parity <= 0.2"]
 
 
@@ -43,7 +43,7 @@ def csv(tmp_path):
 
 
 def fit(run, source, out, *more):
-    usual = {"--label": "approved", "--group": "sex", **dict([tuple(QUICK)])}
+    usual = {"--label": "approved", "--group": "sex", **dict(zip(QUICK[::2], QUICK[1::2], strict=True))}
     named = [word for name, value in usual.items() if name not in more for word in (name, value)]
     return run("fit", "--data", source, "--out", out, *named, *more)
 
@@ -258,11 +258,11 @@ def test_features_that_say_nothing_of_the_label_are_said_to(run, tmp_path):
         "--data", tmp_path / "t.csv", "--label", "y", "--group", "sex",
         "--constraint", "demographic_parity <= 0.05"
     )  # fmt: skip
-    run("fit", *args, "--budget", "200 steps", "--out", tmp_path / "o")
+    run("fit", *args, *QUICK, "--out", tmp_path / "o")
     said, _ = warnings_of(tmp_path / "o")
     assert "The model without the bound is no better: these features tell too little of the label" in said
     assert "loosen the bound" not in said
-    run("fit", *args, "--budget", "200 steps", "--no-baseline", "--out", tmp_path / "p")
+    run("fit", *args, *QUICK, "--no-baseline", "--out", tmp_path / "p")
     said, _ = warnings_of(tmp_path / "p")
     assert "loosen the bound" in said and "where a model without the bound is no better" in said
 
@@ -445,6 +445,7 @@ def test_an_interrupted_fit_saves_its_model_trains_no_more_and_exits_130(run, cs
     assert fb.FairClassifier.load(tmp_path / "o" / "model").classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_fit_with_exit_code_130(csv, tmp_path):
     """With a budget of ten minutes for the model and as much for the baseline, it ends within the test's patience."""
     command = [sys.executable, "-m", "fairbound", "fit", "--data", str(csv), "--label", "approved", "--group", "sex",

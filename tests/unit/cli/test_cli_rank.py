@@ -30,9 +30,9 @@ def csv(tmp_path_factory):
 
 def test_fit_judges_queries_held_out_and_audit_takes_the_model_or_scores(csv, tmp_path, capsys):
     out = tmp_path / "out"
-    bound = "pairwise_parity[inter] <= 0.3"
+    bound = "pairwise_parity[inter] <= 0.9"
     common = ["--data", str(csv), "--label", "grade", "--group", "kind", "--qid", "q"]
-    code = main(["fit", *common, "--constraint", bound, "--out", str(out), "--json"])
+    code = main(["fit", *common, "--constraint", bound, "--out", str(out), "--budget", "20 steps", "--json"])
     said = json.loads(capsys.readouterr().out)
     assert code in (0, 3) and said["constraints"][0]["text"] == bound and "ndcg_at_10" in said["metrics"]
     audit = json.loads((out / "audit.json").read_text())

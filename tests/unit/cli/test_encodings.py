@@ -14,7 +14,7 @@ from fairbound.cli.options import ReadOptions
 pytestmark = pytest.mark.filterwarnings("default::fairbound.base.errors.DataWarning")
 BOUND = "demographic_parity <= 0.3"
 LINES = {
-    "fit": ("fit", "--no-baseline", "--budget", "5 steps", "--constraint", BOUND, "--out", "OUT"),
+    "fit": ("fit", "--no-baseline", "--algorithm", "alm", "--budget", "5 steps", "--constraint", BOUND, "--out", "OUT"),
     "fit in parts": (
         "fit", "--no-baseline", "--budget", "5 steps", "--constraint", BOUND, "--chunk-rows", "60", "--out", "OUT"
     ),

@@ -35,7 +35,7 @@ def fitted(people):
     from fairbound.cli import app
 
     args = ["fit", "--data", people / "rows.csv", "--label", "y", "--group", "race,sex", "--constraint", STATED]
-    app.main([str(a) for a in [*args, "--budget", "20 steps", "--out", people / "fit"]])
+    app.main([str(a) for a in [*args, "--algorithm", "alm", "--budget", "20 steps", "--out", people / "fit"]])
     return people / "fit"
 
 

@@ -69,7 +69,27 @@ def test_what_a_fit_warns_of_is_said_beside_the_accuracies(folder, capsys):
         "--constraint",
         "demographic_parity",
     ]
-    assert cli.main([str(a) for a in [*call, "--bounds", "0.02", "--seeds", "2", "--out", folder.parent / "few"]]) == 0
+    assert (
+        cli.main(
+            [
+                str(a)
+                for a in [
+                    *call,
+                    "--bounds",
+                    "0.02",
+                    "--seeds",
+                    "2",
+                    "--algorithm",
+                    "alm",
+                    "--budget",
+                    "20 steps",
+                    "--out",
+                    folder.parent / "few",
+                ]
+            ]
+        )
+        == 0
+    )
     said = [line for line in capsys.readouterr().out.splitlines() if "too few training rows for a difference" in line]
     assert len(said) == 1 and "'X' (2)" in said[0]
     assert any(

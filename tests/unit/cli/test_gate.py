@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -171,20 +168,28 @@ def test_a_gate_that_makes_no_sense_is_refused(folder, changes, message):
         check(folder / "none.toml")
 
 
-def test_pytest_runs_gates_as_tests(folder):
+def test_pytest_runs_gates_as_tests(folder, monkeypatch, capsys):
     gate(folder, "open.toml", constraint=["demographic_parity <= 0.5"], least=None)
     gate(folder, "shut.toml", constraint=["demographic_parity <= 0.0"], model="last/model", least=None)
     test = "def test_it(fairbound_gate):\n    assert fairbound_gate('open.toml').passed\n"
     (folder / "test_it.py").write_text(test)
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "fairbound.pytest_plugin", "-p", "no:cacheprovider",
-        "test_it.py"
-    ]  # fmt: skip
-    command += ["--fairbound-gate", "shut.toml"]
-    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "the gate shut.toml is closed" in done.stdout
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)
+    words = [
+        "-q",
+        "-p",
+        "fairbound.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode",
+        "importlib",
+        "test_it.py",
+    ]
+    code = pytest.main([*words, "--fairbound-gate", "shut.toml"])
+    said = capsys.readouterr().out
+    assert code == 1 and "1 failed, 1 passed" in said and "the gate shut.toml is closed" in said, said
 
 
 def test_the_commands_and_the_example_of_the_page_run(run, folder, tmp_path, monkeypatch, capsys):

@@ -41,7 +41,7 @@ def fitted(tmp_path, run):
     customers().to_csv(tmp_path / "customers.csv", index=False)
     code, _, said = run(
         "fit", "--data", tmp_path / "customers.csv", "--label", "y", "--group", "sex", "--drop", "id", "--constraint",
-        "demographic_parity <= 0.3", "--budget", "200 steps", "--out", tmp_path / "fit",
+        "demographic_parity <= 0.3", "--algorithm", "alm", "--budget", "20 steps", "--out", tmp_path / "fit",
     )  # fmt: skip
     assert code in (0, 1, 3), said
     return tmp_path
@@ -84,7 +84,7 @@ def test_a_model_trained_on_texts_of_parquet_reads_csv_as_these(tmp_path, run):
     frame.assign(x=frame.x.astype(float)).to_parquet(tmp_path / "customers.parquet")
     run(
         "fit", "--data", tmp_path / "customers.parquet", "--label", "y", "--group", "sex", "--drop", "id", "--constraint",
-        "demographic_parity <= 0.3", "--budget", "200 steps", "--out", tmp_path / "fit",
+        "demographic_parity <= 0.3", "--algorithm", "alm", "--budget", "20 steps", "--out", tmp_path / "fit",
     )  # fmt: skip
     of_csv, said = predicted(tmp_path, run, frame)
     assert not said["notes"] and not said["warnings"]
@@ -117,7 +117,7 @@ def test_a_code_column_is_learnt_alike_from_a_file_in_parts(tmp_path, run, codes
     for chunks in ((), ("--chunk-rows", 60)):
         code, _, said = run(
             "fit", "--data", tmp_path / "customers.csv", "--label", "y", "--group", "sex", "--drop", "id", "--constraint",
-            "demographic_parity <= 0.3", "--budget", "200 steps", "--out", tmp_path / "fit", *chunks,
+            "demographic_parity <= 0.3", "--algorithm", "alm", "--budget", "20 steps", "--out", tmp_path / "fit", *chunks,
         )  # fmt: skip
         assert code in (0, 1, 3), said
         learnt = json.loads((tmp_path / "fit" / "model" / "encoder.json").read_text())["learnt"]
@@ -131,7 +131,7 @@ def test_text_states_that_numbers_are_codes_and_the_model_remembers(tmp_path, ru
     frame.to_csv(tmp_path / "customers.csv", index=False)
     fit = [
         "fit", "--data", tmp_path / "customers.csv", "--label", "y", "--group", "sex", "--drop", "id", "--constraint",
-        "demographic_parity <= 0.3", "--budget", "200 steps", "--out", tmp_path / "fit", "--text",
+        "demographic_parity <= 0.3", "--algorithm", "alm", "--budget", "20 steps", "--out", tmp_path / "fit", "--text",
     ]  # fmt: skip
     assert run(*fit, "code")[0] in (0, 1, 3)
     whole, _ = predicted(tmp_path, run, frame)

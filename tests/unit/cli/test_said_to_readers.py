@@ -40,7 +40,15 @@ def test_notes_of_a_fit_are_in_the_words_of_the_command(tmp_path):
 
 def test_what_is_said_and_when(people, tmp_path, capsys):
     given = ["--data", people, "--label", "paid", "--group", "sex,old", "--constraint", "demographic_parity <= 0.1"]
-    call = ["fit", *given, "--drop-missing-labels", "--out", tmp_path / "out", "--budget", "5 steps"]
+    call = [
+        "fit",
+        *given,
+        "--drop-missing-labels",
+        "--out",
+        tmp_path / "out",
+        "--budget",
+        "5 steps",
+    ]
     assert main([str(a) for a in call]) in (0, 1, 3)
     said = capsys.readouterr()
     before = said.err[: said.err.index("training on")]
@@ -110,7 +118,7 @@ def test_a_bound_kept_in_training_alone_leads_to_a_certificate(tmp_path, capsys,
 def test_the_page_shows_what_a_linear_model_looks_at(people, tmp_path, more, shown):
     """Of a number the weight per unit is that per standard deviation over the latter."""
     call = ["fit", "--data", people, "--label", "paid", "--group", "sex", "--drop", "case", "--drop-missing-labels"]
-    call += ["--constraint", "demographic_parity <= 0.9", "--no-baseline", "--budget", "5 steps"]
+    call += ["--constraint", "demographic_parity <= 0.9", "--no-baseline", "--algorithm", "alm", "--budget", "5 steps"]
     assert main([str(a) for a in [*call, "--out", tmp_path / "out", *more]]) in (0, 3)
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     made = FairClassifier.load(tmp_path / "out" / "model")
@@ -205,7 +213,19 @@ def test_copied_rows_are_said_where_they_are_no_chance():
 def test_copied_rows_and_codes_are_said_before_training(people, tmp_path, capsys):
     frame = pd.read_csv(people).dropna().drop(columns="case").assign(age=np.r_[[-9.0] * 20, 20 + np.arange(279) % 50])
     pd.concat([frame, frame]).to_csv(tmp_path / "twice.csv", index=False)
-    call = ["fit", "--data", str(tmp_path / "twice.csv"), "--label", "paid", "--group", "sex", "--budget", "5 steps"]
+    call = [
+        "fit",
+        "--data",
+        str(tmp_path / "twice.csv"),
+        "--label",
+        "paid",
+        "--group",
+        "sex",
+        "--algorithm",
+        "alm",
+        "--budget",
+        "5 steps",
+    ]
     assert main([*call, "--out", str(tmp_path / "o")]) == 0
     said = capsys.readouterr().err
     assert "299 of 598 rows repeat an earlier one" in said[: said.index("training on")]

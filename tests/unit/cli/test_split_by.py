@@ -53,7 +53,9 @@ def test_what_is_said(run, visits, tmp_path):
         ([], "rows of one stand on both sides of the split"),
         (["--split-by", "patient_id"], None),
     ):
-        code, _, before = run(*call, *more, "--budget", "5 steps", "--no-baseline", "--out", tmp_path / "o")
+        code, _, before = run(
+            *call, *more, "--algorithm", "alm", "--budget", "5 steps", "--no-baseline", "--out", tmp_path / "o"
+        )
         assert code in (0, 1, 3) and (said is None or said in before[: before.index("training on")])
         made = json.loads((tmp_path / "o" / "audit.json").read_text())
         assert sum("If each is one person" in one for one in made["warnings"]) == (said is not None)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from fairbound.cli import app as cli
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
@@ -37,9 +40,20 @@ def code_of(words, *, closed):
     return ran.returncode, (ran.stderr or b"").decode()
 
 
-def test_a_verdict_keeps_its_exit_code_where_nobody_reads_it(audited, tmp_path):
+@pytest.mark.long
+def test_a_process_keeps_the_exit_code_of_a_verdict_where_nobody_reads_it(audited, tmp_path):
     code, said = code_of(audited, closed=("stdout",))
     assert code == 0 and "Broken pipe" not in said and "Exception" not in said
+    assert (tmp_path / "out" / "audit.json").exists() and (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_verdict_keeps_its_exit_code_where_nobody_reads_it(audited, tmp_path, monkeypatch):
+    """In this process, whose standard output is a pipe without a reader."""
+    read, write = os.pipe()
+    os.close(read)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(write, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert cli.main([str(word) for word in audited]) == 0
     assert (tmp_path / "out" / "audit.json").exists() and (tmp_path / "out" / "report.html").exists()
 
 

@@ -54,17 +54,19 @@ def test_straight_numbers_give_the_model_without_knots_to_the_last_bit() -> None
     )
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few steps learn nothing
 def test_nothing_bends_by_default_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, group = rows()
+    quick = {"algorithm": "alm", "budget": "20 steps"}
     numbers = X[["x", "z"]]
     many = np.arange(len(X)) % (MOST_CLASSES + 1)
     for model in (
         fitted(X, y, group, model="mlp:4", budget="20 steps"),
         fitted(X, many, group, bound="class_demographic_parity <= 0.5", budget="20 steps"),
-        fitted(sp.csr_array(numbers.to_numpy()), y, group),
-        fitted(Chunks(lambda: [X[:300], X[300:]]), y, group),
-        fitted(Encoded.of(fb.TableEncoder(), X), y, group),
-        fitted(X, y, group, group_terms=True),
+        fitted(sp.csr_array(numbers.to_numpy()), y, group, **quick),
+        fitted(Chunks(lambda: [X[:300], X[300:]]), y, group, **quick),
+        fitted(Encoded.of(fb.TableEncoder(), X), y, group, **quick),
+        fitted(X, y, group, group_terms=True, **quick),
         fb.FairRegressor("residual_gap <= 1", model="mlp:4", budget="20 steps").fit(X, X.x, sensitive_features=group),
         fb.FairRegressor().fit(X, np.full(len(X), 2.0)),
     ):
@@ -74,8 +76,8 @@ def test_nothing_bends_by_default_elsewhere(monkeypatch: pytest.MonkeyPatch) -> 
     few = fitted(X[:49], y[:49], group[:49], bound="demographic_parity <= 0.5")  # of four features and the intercept
     assert few.encoder_.bent == ()
     monkeypatch.setattr(training_rows, "MOST_BENT", len(X) - 1)
-    assert fitted(X, y, group).encoder_.bent == ()
-    assert fitted(X, y, group, options=TableOptions(knots="auto")).encoder_.bent == ("x",)
+    assert fitted(X, y, group, **quick).encoder_.bent == ()
+    assert fitted(X, y, group, options=TableOptions(knots="auto"), **quick).encoder_.bent == ("x",)
 
 
 def test_predicted_numbers_and_classes_bend_and_jump_where_their_labels_ask() -> None:
@@ -103,10 +105,21 @@ def test_predicted_numbers_and_classes_bend_and_jump_where_their_labels_ask() ->
 
 def test_a_certificate_and_a_frontier_read_all_rows_by_one_encoder() -> None:
     X, y, group = rows(2000)
-    model = fitted(X, y, group, bound="demographic_parity <= 0.3", certify=True, options=TableOptions(min_count=3))
+    model = fitted(
+        X,
+        y,
+        group,
+        bound="demographic_parity <= 0.3",
+        certify=True,
+        algorithm="alm",
+        budget="60 steps",
+        options=TableOptions(min_count=3),
+    )
     assert model.encoder_.bent == ("x",)
     assert model.unconstrained_.encoder_ is model.encoder_
-    found = fb.feasibility("demographic_parity <= 0.3", X, y, group, options=TableOptions(min_count=3))
+    found = fb.feasibility(
+        "demographic_parity <= 0.3", X, y, group, options=TableOptions(min_count=3), budget="20 steps"
+    )
     assert min(one["accuracy"] for one in found["curve"]) > 0.7
 
 

@@ -33,7 +33,7 @@ def bends(model):
     return any(" above " in name for name in model.encoder_.feature_names)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_a_model_bends_where_bounds_cost_much_of_a_straight_one(seed, tmp_path):
     X, y, group = people(seed)
     straight = fb.FairClassifier(BOUND, options=TableOptions(knots=0)).fit(X, y, group)

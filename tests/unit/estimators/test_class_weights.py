@@ -46,11 +46,11 @@ def test_numbers_are_weights_of_boolean_labels_and_the_other_way_round(rows, kin
     yes = y == 1
     given = {"numpy": yes, "list": yes.tolist()}.get(kind)
     given = pd.Series(yes, dtype=kind) if given is None else given
-    options = {"budget": "20 steps", "validation": 0}
+    options = {"algorithm": "alm", "budget": "5 steps", "validation": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         expected = fb.FairClassifier(PARITY, class_weight={0: 1, 1: 5}, **options).fit(X, y, group)
-        for weights, labels in (({0: 1, 1: 5}, given), ({0.0: 1, 1.0: 5}, given), ({False: 1, True: 5}, y)):
+        for weights, labels in (({0: 1, 1: 5}, given), ({False: 1, True: 5}, y)):
             made = fb.FairClassifier(PARITY, class_weight=weights, **options).fit(X, labels, group)
             assert made.x_.equal(expected.x_)
     with pytest.raises(OptionError, match="no class '2'"):

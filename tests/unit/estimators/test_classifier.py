@@ -57,7 +57,7 @@ def test_equal_seeds_give_equal_bits_and_predictions_never_vary(model):
     X, y, sex = table()
 
     def made(seed):
-        return fb.FairClassifier("demographic_parity <= 0.1", model=model, budget=QUICK, random_state=seed).fit(
+        return fb.FairClassifier("demographic_parity <= 0.1", model=model, budget="60 steps", random_state=seed).fit(
             X, y, sex
         )
 
@@ -96,7 +96,7 @@ def test_the_same_fit_on_pandas_polars_and_arrow_tables_gives_equal_bits():
     known = np.where(np.arange(len(sex)) % 7 == 0, None, sex)
     groups = [pd.DataFrame({"sex": known}), pl.DataFrame({"sex": known.tolist()}), pa.table({"sex": known.tolist()})]
     made = [
-        fb.FairClassifier("demographic_parity <= 0.2", model="mlp:4", budget="300 steps").fit(X, label, group)
+        fb.FairClassifier("demographic_parity <= 0.2", model="mlp:4", budget="30 steps").fit(X, label, group)
         for X, label, group in zip(tables, labels, groups, strict=True)
     ]
     first = made[0]
@@ -270,7 +270,7 @@ class Fixed(torch.nn.Module):
 def test_an_nn_module_with_dropout_trains_and_predicts_the_same_twice(tmp_path):
     frame, y, sex = table()
     X = frame[["pay", "skill"]].to_numpy(dtype=np.float32)
-    fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget=QUICK).fit(X, y, sex)
+    fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget="100 steps").fit(X, y, sex)
     assert np.array_equal(fair.decision_function(X), fair.decision_function(X))
     assert fair.score(X, y) > 0.6
     fair.save(tmp_path / "model")
@@ -284,7 +284,7 @@ def tokens_of():
     return torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(20, 1))
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor])
+@pytest.mark.parametrize("kind", [np.uint8, torch.tensor])
 def test_integers_reach_a_module_that_takes_nothing_else(tmp_path, kind):
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -308,7 +308,9 @@ def test_a_module_of_floats_gets_integers_as_floats():
     given = []
     for rows in (X, X.astype(np.float32)):
         torch.manual_seed(0)
-        fair = fb.FairClassifier("demographic_parity <= 0.2", model=Net(), budget="50 steps", random_state=0)
+        fair = fb.FairClassifier(
+            "demographic_parity <= 0.2", model=Net(), algorithm="alm", budget="20 steps", random_state=0
+        )
         given.append(fair.fit(rows, y, sex).decision_function(rows))
         assert fair.encode(rows)[0].dtype == torch.float32
     np.testing.assert_array_equal(*given)

@@ -124,7 +124,7 @@ json_data = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     note=json_data,
     values=st.dictionaries(

@@ -56,7 +56,7 @@ def test_the_start_is_one_score_scaled_and_shifted(groups, bias, monkeypatch):
     assert best @ first > 0.999 * np.linalg.norm(best)  # of the largest area without a bound
 
 
-@pytest.mark.parametrize("seed, kind", [(0, "group"), (1, "inter")])
+@pytest.mark.parametrize("seed, kind", [(0, "group"), pytest.param(1, "inter", marks=pytest.mark.long)])
 def test_group_terms_rank_no_worse_than_scaling_and_shifting(seed, kind):
     """Scores of the best model without a bound, scaled and shifted on a grid, are linear scores with group terms."""
     X, y, code = rows(seed=seed)
@@ -90,6 +90,7 @@ def test_bounds_that_validation_rows_miss_become_constraints(seed):
     assert alone[0] == alone[1] < found.steps
 
 
+@pytest.mark.long
 def test_a_classifier_says_that_validation_rows_were_constraints():
     X, y, code = rows(400, 8)
     model = fb.FairClassifier("auc_parity[inter] <= 0.02", objective="auc", validation=0.3, random_state=1)

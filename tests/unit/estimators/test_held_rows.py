@@ -26,7 +26,7 @@ def fitted(x: np.ndarray, seed: int) -> fb.FairClassifier:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few rows need not be learnt
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_each_row_trains_or_validates(seed):
     """A row moved by itself changes the weights if it is trained on, and only the validation loss if it is held back."""
     x = np.random.default_rng(seed).normal(size=(N, 2)) + 3 * Y[:, None]

@@ -14,7 +14,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 
-MOST_STEPS = "1500 steps"
+MOST_STEPS = "800 steps"
 
 
 def conflict(seed, n=600):
@@ -33,7 +33,7 @@ def losses(model, X, y, group):
     return {g: loss[group == g].mean() for g in np.unique(group)}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_the_worst_off_group_s_loss_is_the_one_minimised(seed):
     """The groups want opposite slopes. Slope 0 gives both log 2; no line gives the worse one less than log 2 less what a
     constant gains, while the mean loss follows the large group."""
@@ -68,7 +68,7 @@ def test_it_is_stored_untouched_and_kept_in_the_model_folder(tmp_path):
 def test_the_report_has_the_accuracy_that_score_has(options, weighted):
     X, y, group = conflict(1)
     weight = np.random.default_rng(0).uniform(0, 3, len(y)) if weighted else None
-    model = fb.FairClassifier("demographic_parity <= 0.3", budget="100 steps", random_state=0, **options)
+    model = fb.FairClassifier("demographic_parity <= 0.3", budget="30 steps", random_state=0, **options)
     model.fit(X, y, sensitive_features=group, sample_weight=weight)
     scored = model.score(X, y, weight, **({"sensitive_features": group} if model.needs_groups else {}))
     near = 0.1 if model.fit_report_["validation_rows"] else 1e-6  # then of the rows that were trained on alone
@@ -84,7 +84,9 @@ def test_squares_are_of_the_labels_between_which_scores_are_decided():
     lowest = np.mean((A @ np.linalg.lstsq(A, 2.0 * y - 1, rcond=None)[0] > 0) == y)
     module = torch.nn.Linear(3, 1)
     for options in ({}, {"algorithm": "alm"}, {"model": module}):
-        made = fb.FairClassifier("demographic_parity <= 0.2", loss="squared", random_state=0, **options)
+        made = fb.FairClassifier(
+            "demographic_parity <= 0.2", loss="squared", random_state=0, budget="400 steps", **options
+        )
         assert made.fit(X, y, sensitive_features=group).score(X, y) > lowest - 0.02
     s = torch.tensor([0.3, -2.0, 1.5])
     dual = fb.optim.Dual("demographic_parity <= 0.2", group_names=["a", "b"], loss="squared")
@@ -130,7 +132,7 @@ def test_the_loss_of_one_class_is_minimised_on_all_rows_at_once():
 def test_the_command_line_takes_it_with_and_without_bounds(tmp_path, capsys):
     X, y, group = conflict(0)
     X.assign(group=group, y=y).to_csv(tmp_path / "rows.csv", index=False)
-    base = ["fit", "--data", str(tmp_path / "rows.csv"), "--label", "y", "--group", "group", "--budget", "200 steps"]
+    base = ["fit", "--data", str(tmp_path / "rows.csv"), "--label", "y", "--group", "group", "--budget", "20 steps"]
     for name, more in (
         ("alone", []),
         ("bounded", ["--constraint", "demographic_parity <= 0.5"]),

@@ -44,7 +44,7 @@ def value(text, ranker, X, y, qid, group):
     [
         ("pairwise_parity[inter] <= 0.05", "linear"),
         ("exposure_parity <= 0.02", "linear"),
-        ("pairwise_parity[marginal] <= 0.03", "mlp:8"),
+        pytest.param("pairwise_parity[marginal] <= 0.03", "mlp:8", marks=pytest.mark.long),
     ],
 )
 def test_the_bound_holds_on_the_training_queries_by_its_true_metric(text, model):

@@ -43,9 +43,14 @@ def halfway(X, y, sex):
     return sum(errors) / 2
 
 
-@pytest.mark.parametrize(("model", "seed"), [("linear", 0), ("linear", 1), ("mlp:6", 0)])
-@pytest.mark.parametrize("stated", ["residual_gap <= 0.05", "group_squared_error", "prediction_parity <= 0.1",
-                                    "prediction_parity[at=39.5:41] <= 0.05"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stated", "model", "seed"),
+    [("residual_gap <= 0.05", "linear", 0), ("group_squared_error", "linear", 0), ("prediction_parity <= 0.1", "linear", 0),
+     ("prediction_parity[at=39.5:41] <= 0.05", "linear", 0), ("residual_gap <= 0.05", "mlp:6", 0),
+     *(pytest.param(stated, model, seed, marks=pytest.mark.long)
+       for stated in ("residual_gap <= 0.05", "group_squared_error", "prediction_parity <= 0.1", "prediction_parity[at=39.5:41] <= 0.05")
+       for model, seed in (("linear", 1), ("mlp:6", 0)))],
+)  # fmt: skip
 def test_the_bound_is_met_on_the_training_rows(stated, model, seed):
     X, y, sex = rows(seed)
     free = fb.FairRegressor(model=model, budget="800 steps").fit(X, y)
@@ -145,7 +150,7 @@ def searched(X, y, value, bound, start, points=4000):
     return lowest
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 def test_parity_of_shares_costs_no_more_than_a_random_search_finds(seed):
     rng = np.random.default_rng(seed)
     sex, X, at = rng.choice(["F", "M"], 1500), rng.normal(size=(1500, 3)), (25, 30, 35)

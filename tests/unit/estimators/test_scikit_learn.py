@@ -65,7 +65,7 @@ OWN = {
 
 @parametrize_with_checks(
     [
-        fb.FairClassifier(budget="300 steps"),
+        fb.FairClassifier(budget="60 steps"),
         fb.FairRegressor(),
         NeedsGroups(LogisticRegression(), "demographic_parity <= 0.2", rounds=2),
         Thresholds(LogisticRegression(), "demographic_parity <= 0.2"),
@@ -90,4 +90,4 @@ def test_scikit_learn_contract(estimator, check):
 )
 def test_scikit_learn_contract_of_random_batches(kind, check):
     """Of its checks those of what is drawn, computed and kept; input is read as for a linear model."""
-    check(kind.__name__, kind(model="mlp:4", budget="300 steps"))
+    check(kind.__name__, kind(model="mlp:4", budget="150 steps"))

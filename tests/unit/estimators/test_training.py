@@ -12,10 +12,11 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 import fairbound as fb
-from fairbound.estimators import conventions, corrections, problems
+from fairbound.estimators import conventions, corrections, problems, training
 from fairbound.estimators.choosing import MARGINS, asked_for
 from fairbound.estimators.last_intercept import clear_of_rounding, met_by_intercept
 from fairbound.estimators.trained import Trained
+from fairbound.estimators.training import GENTLE
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, METHODS
 from fairbound.models.mlp import MLP
@@ -218,6 +219,21 @@ def convolution():
     return torch.nn.Sequential(*first, torch.nn.Linear(128, 10))
 
 
+def test_what_learnt_nearly_nothing_under_bounds_of_groups_is_trained_again_with_slower_multipliers(monkeypatch):
+    made, on_batches = [], training.on_batches
+    monkeypatch.setattr(training, "on_batches", lambda *a: made.append(a[2]) or on_batches(*a))
+    monkeypatch.setattr(training, "hardly_better_than_constant", lambda accuracy, share: len(made) == 1)
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    y = np.digitize(X[:, 0] + rng.normal(size=300), (-0.5, 0.5))
+    for bound in ("class_demographic_parity <= 0.5", "recall of class 1 >= 0.1"):  # the second is of no group
+        made.clear()
+        fb.FairClassifier(bound, model="mlp:2", budget="20 steps").fit(X, y, sensitive_features=group)
+        share = [(one.dual_step_size / made[0].dual_step_size, one.penalty / made[0].penalty) for one in made[1:]]
+        assert share == ([(GENTLE, GENTLE)] if "parity" in bound else [])
+
+
+@pytest.mark.long
 def test_a_module_that_many_bounds_drove_to_one_answer_is_trained_again_with_slower_multipliers():
     X, y, group = (part[:900] for part in noisy_digits())
     fair = fb.FairClassifier("class_equalized_odds <= 0.1", model=convolution(), budget="600 steps", random_state=0)
@@ -234,6 +250,7 @@ def test_a_model_that_decides_nearly_all_rows_alike_is_warned_of_though_a_hair_b
     assert facts["feasible"] and not facts["no_better_than_constant"]
 
 
+@pytest.mark.long
 def test_a_start_that_a_hair_of_training_bettered_is_no_result_where_longer_training_finds_one():
     """On the rows held back no iterate but the start meets the bound; on all rows there are such."""
     rng = np.random.default_rng(1)

@@ -66,7 +66,7 @@ def test_two_parts_hold_every_row_once(thin):
         assert sum(counts) == (group == name).sum() and abs(counts[1] - 0.2 * sum(counts)) <= 2
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 2))])
 def test_the_rounds_are_those_of_the_method_and_the_best_model_stays(seed):
     X, y, group = table(1500, seed)
     problem, before = begun(X, y, group)
@@ -86,7 +86,7 @@ def test_the_rounds_are_those_of_the_method_and_the_best_model_stays(seed):
     assert float(problem.evaluate(after.last).f) < float(problem.evaluate(before.last).f)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 3))])
 def test_labels_by_chance_are_not_learnt_by_heart(seed):
     """A network that has begun to learn 200 labels by chance gains nothing on other rows."""
     X, y, group = table(200, seed, labels="chance")
@@ -99,7 +99,7 @@ def batches(steps=800):
     return partial(fb.solve, budget=f"{steps} steps", batch_size=64, seed=0), [Budget(steps=steps)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 3))])
 def test_batches_end_where_rows_that_they_did_not_meet_say_so(seed):
     """Labels by chance are left early, and the loss of new rows is lower there than after all steps."""
     X, y, group = table(300, seed, labels="chance")
@@ -218,13 +218,14 @@ def test_random_batches_are_not_repeated_where_the_last_layer_meets_the_bounds(m
     """Batches alone miss a small bound, and more patience or margin costs time that the last layer saves."""
     monkeypatch.setattr(training, "on_batches", lambda *a: pytest.fail("random batches were made again"))
     X, y, group = table(600, 0)
-    model = fb.FairClassifier("demographic_parity <= 0.01", model="mlp:8", random_state=0)
+    model = fb.FairClassifier("demographic_parity <= 0.01", model="mlp:8", budget="200 steps", random_state=0)
     positive = model.fit(X, y, sensitive_features=group).predict(X)
     assert abs(positive[group == "a"].mean() - positive[group == "b"].mean()) <= 0.01 + 1e-12
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "budget", "step_size"), [(16, None, 0.4), (64, None, 0.1), (16, "50 steps", 0.1)]
+    ("batch_size", "budget", "step_size"),
+    [(16, None, 0.4), pytest.param(64, None, 0.1, marks=pytest.mark.long), (16, "50 steps", 0.1)],
 )
 def test_steps_are_longer_where_more_of_them_may_be_made(batch_size, budget, step_size):
     """1,500 steps of 16 rows meet each of 300 rows 80 times, of at most 100; of 64 rows more often."""
