@@ -33,7 +33,12 @@ def most_accurate(scores, y, group, w, bound=0.05):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    ("model", "weighted"), [("linear", False), ("linear", True), pytest.param("mlp:4", False, marks=pytest.mark.long)]
+    ("model", "weighted"),
+    [
+        pytest.param("linear", False, marks=pytest.mark.long),
+        ("linear", True),
+        pytest.param("mlp:4", False, marks=pytest.mark.long),
+    ],
 )
 def test_decisions_are_as_accurate_as_the_bound_and_the_order_let_them(model, weighted, monkeypatch):
     """Within 1 point (the ranks are steps of 1/2 %) of every threshold on these scores; the order is that of before."""

@@ -31,7 +31,7 @@ def areas(model, data, kind):
     return auc(scores, y == 1, y == 0), fb.measure(f"auc_parity[{kind}]", scores, y, group, threshold=0)
 
 
-@pytest.mark.parametrize("kind", ["group", "inter", "intra"])
+@pytest.mark.parametrize("kind", ["group", pytest.param("inter", marks=pytest.mark.long), "intra"])
 def test_the_true_bound_is_met_and_the_report_says_by_what(kind):
     data = rows(300, intra=kind == "intra")
     X, y, group = data

@@ -44,7 +44,7 @@ def ranked(queries=200, size=5, seed=0):
     [
         ("residual_gap[largest=3] <= 0.9", {}),
         ("group_squared_error[largest=9] <= 2.5", {}),
-        ("prediction_parity[at=0:1] <= 0.7", QUICK),
+        pytest.param("prediction_parity[at=0:1] <= 0.7", QUICK, marks=pytest.mark.long),
         ("prediction_parity <= 0.7", QUICK),
         pytest.param("prediction_parity[at=0:1] <= 0.5", {}, marks=pytest.mark.long),
     ],

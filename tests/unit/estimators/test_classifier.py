@@ -284,7 +284,7 @@ def tokens_of():
     return torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(20, 1))
 
 
-@pytest.mark.parametrize("kind", [np.uint8, torch.tensor])
+@pytest.mark.parametrize("kind", [pytest.param(np.uint8, marks=pytest.mark.long), torch.tensor])
 def test_integers_reach_a_module_that_takes_nothing_else(tmp_path, kind):
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -586,7 +586,7 @@ def test_a_model_that_gives_every_row_the_common_label_is_said_to_be_that():
     assert heavy.predict(X).any() and not heavy.fit_report_["no_better_than_constant"]
 
 
-@pytest.mark.parametrize("steps", [100, 300])
+@pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.long)])
 def test_a_module_is_itself_trained_and_holds_the_chosen_parameters_when_fit_ends(steps):
     rng = np.random.default_rng(0)
     group = rng.choice(["a", "b"], 400)

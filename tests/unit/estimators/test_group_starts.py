@@ -38,8 +38,10 @@ def shared(x, d, groups):
     return np.vstack([own, own + rest[:, 1:]]), np.r_[0.0, rest[:, 0]]
 
 
-@pytest.mark.parametrize("groups", [2, 3])
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    ("groups", "bias"),
+    [(2, False), (3, True), *(pytest.param(*more, marks=pytest.mark.long) for more in ((2, True), (3, False)))],
+)
 def test_the_start_is_one_score_scaled_and_shifted(groups, bias, monkeypatch):
     X, y, code = rows(groups=groups)
     made = problem_of(X, y, code, "auc_parity[group] <= 0.02", bias=bias)

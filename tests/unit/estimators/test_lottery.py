@@ -172,7 +172,7 @@ def test_with_five_groups_weights_of_any_sign_come_near_to_the_lottery(seed, sta
 def test_the_shortfall_names_other_ways_where_no_group_is_small():
     X, y, group = crossed_features(0, 6, 4)
     with pytest.warns(match="Deciding every row the same way each time costs much") as caught:
-        fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.02").fit(X, y, group)
+        fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.02", rounds=4).fit(X, y, group)
     assert fair.fit_report_["shortfall"] in str(caught[-1].message)
     for named in ("FairClassifier", "ExponentiatedGradient"):
         assert named in fair.fit_report_["shortfall"]

@@ -41,7 +41,7 @@ def moved(trained: Trained) -> Trained:
     return moved_inside(trained, budget=BUDGET, seed=0, progress=False)
 
 
-@pytest.mark.parametrize("decay", [0.0, 1e-3])
+@pytest.mark.parametrize("decay", [pytest.param(0.0, marks=pytest.mark.long), 1e-3])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_a_constant_gives_way_to_a_model_that_meets_the_bounds_of_all_groups(seed: int, decay: float) -> None:
     before = at_a_constant(*rows(seed), decay=decay)

@@ -63,7 +63,7 @@ def test_it_is_stored_untouched_and_kept_in_the_model_folder(tmp_path):
     [{}, {"objective": "accuracy"}, {"class_weight": "balanced"}, {"loss": "hinge"}, {"loss": "squared"}, {"model": "mlp:4", "validation": 0},
      {"use_groups_at_prediction": True}, {"group_terms": True}, {"model": "mlp:4", "validation": 0.3}],
 )  # fmt: skip
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.filterwarnings("ignore:One threshold for each group costs accuracy")
 def test_the_report_has_the_accuracy_that_score_has(options, weighted):
     X, y, group = conflict(1)

@@ -275,7 +275,9 @@ def test_gains_are_looked_for_where_no_multipliers_alone_give_a_rule_near_to_the
     assert fair.estimator_.gain.shape == (4,)
 
 
-@pytest.mark.parametrize("stated", BOUNDS)
+@pytest.mark.parametrize(
+    "stated", [*BOUNDS[::2], *(pytest.param(text, marks=pytest.mark.long) for text in BOUNDS[1::2])]
+)
 def test_gains_by_true_probabilities_are_nearly_the_best_decisions(stated):
     """Of a table of eight kinds of rows, by enumeration of all decisions that the features allow."""
     rng = np.random.default_rng(6)
@@ -457,7 +459,7 @@ def test_a_classifier_of_labels_0_and_1_alone_is_given_these(positive):
 
 @pytest.mark.parametrize(
     ("inner", "routing", "piped"),
-    [(LogisticRegression(), False, False), (LogisticRegression(), True, True), (make_pipeline(StandardScaler(), LogisticRegression()), False, True)],
+    [pytest.param(LogisticRegression(), False, False, marks=pytest.mark.long), (LogisticRegression(), True, True), (make_pipeline(StandardScaler(), LogisticRegression()), False, True)],
 )  # fmt: skip
 def test_a_search_hands_the_weights_to_its_estimator(inner, routing, piped):
     X, y, groups = rows(n=400)

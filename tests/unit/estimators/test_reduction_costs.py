@@ -86,8 +86,10 @@ def test_fits_with_folds_and_in_a_search_are_made_without_class_weight():
     assert fair.fit_report_["costs"] == [1, 5] and fair.estimator_.best_estimator_.class_weight is None
 
 
-@pytest.mark.parametrize("costs", [(1, 5), (4, 1)])
-@pytest.mark.parametrize("folds", [0, 3])
+@pytest.mark.parametrize(
+    ("costs", "folds"),
+    [((1, 5), 0), ((4, 1), 3), *(pytest.param(*more, marks=pytest.mark.long) for more in (((4, 1), 0), ((1, 5), 3)))],
+)
 def test_under_a_tight_bound_stated_costs_are_lower_than_those_of_the_most_accurate_model(costs, folds):
     X, y, group = rows()
     each = np.where(y == 1, costs[1], costs[0])

@@ -39,7 +39,7 @@ def runs(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
-@pytest.mark.parametrize("model", ["linear", "mlp:4", "module"])
+@pytest.mark.parametrize("model", ["linear", pytest.param("mlp:4", marks=pytest.mark.long), "module"])
 @pytest.mark.parametrize("algorithm", ["auto", "alm"])
 def test_no_run_of_a_fit_goes_beyond_the_seconds_that_were_stated(runs, model, algorithm):
     """Under a bound that few steps do not meet, so that many runs follow each other."""

@@ -35,8 +35,11 @@ def copied(X, y, how):
     return sparse.csr_array(np.column_stack([X.to_numpy(), y == 1]))
 
 
-@pytest.mark.parametrize("bound", [None, BOUND])
-@pytest.mark.parametrize("how", ["number", "falling", "text", "sparse"])
+@pytest.mark.parametrize(
+    ("how", "bound"),
+    [("number", BOUND), ("falling", None), ("text", BOUND), ("sparse", None),
+     *(pytest.param(*more, marks=pytest.mark.long) for more in (("number", None), ("falling", BOUND), ("text", None), ("sparse", BOUND)))],
+)  # fmt: skip
 def test_a_copy_of_the_label_is_named_under_a_bound_too(how, bound):
     X, y, sex = people()
     with pytest.warns(
@@ -72,7 +75,7 @@ def test_a_finer_form_of_the_label_is_named_by_its_column(classes):
     assert fb.FairClassifier(**stated, **every).fit(some, twice).fit_report_["telling_feature"] is None
 
 
-@pytest.mark.parametrize("spoiled", [0, 1])
+@pytest.mark.parametrize("spoiled", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_one_row_is_enough_to_say_nothing(spoiled):
     """Of 9,000 rows, more than are looked at together, and whichever class the row is of."""
     X, y, sex = people(9000)
