@@ -118,6 +118,21 @@ def test_the_penalty_takes_what_exceeds_a_linear_bound_to_an_eleventh_in_a_round
     assert found.penalty == pytest.approx(max(steep, 100.0), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("bound", "penalty"),
+    [
+        ("residual_gap <= 1", 100),
+        ("prediction_parity <= 0.5", 100),
+        ("group_squared_error <= 9", fb.FullBatchALM().penalty),
+    ],
+)
+def test_bounds_on_differences_of_numbers_have_a_larger_penalty_than_others(bound, penalty):
+    rng = np.random.default_rng(0)
+    group, X = np.arange(300) % 2, rng.normal(size=(300, 2)) + (np.arange(300) % 2)[:, None]
+    model = fb.FairRegressor(bound).fit(X, X.sum(1) + rng.normal(size=300), group)
+    assert f"penalty={float(penalty)}" in model.fit_report_["options"]
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them
 @pytest.mark.parametrize(("alike", "share"), [(0.03, 0.05), (0.03, 0.8), (0.3, 0.9), (1.0, 0.5)])
 def test_linear_bounds_of_groups_however_alike_are_met_at_the_exact_price(alike, share):
