@@ -67,7 +67,8 @@ def test_two_satisfied_bounds_keep_their_multipliers_at_zero():
     assert torch.equal(state.x, plain.x)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_convex_fair_problem_reaches_the_optimum_of_a_cone_solver(seed):
     """Logistic regression with group means of scores at most 0.1 apart, against cvxpy with Clarabel.
 

@@ -321,7 +321,10 @@ def outer_iterates(config, problem, seeds, steps, **options):
 CONVEX = [name for name in PROBLEMS if PROBLEMS[name]().convex and name != "infeasible"]
 
 
-@pytest.mark.parametrize("name", CONVEX)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in ("box", "ball", "absolute") else []) for name in CONVEX],
+)
 def test_every_outer_iterate_is_feasible_and_the_level_bounds_its_objective(name):
     """Exact certificates cannot fail: all of 20 runs with large noise, and not only most."""
     problem = PROBLEMS[name](noise=3.0)

@@ -96,7 +96,7 @@ def test_the_bound_does_not_change_its_duals(make):
 
 
 @pytest.mark.parametrize("sparse_rows", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_cone_solver_closes_the_gap(make, seed, sparse_rows):
     pytest.importorskip("clarabel")

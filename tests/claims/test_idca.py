@@ -135,6 +135,7 @@ def test_the_residual_falls_and_says_what_it_says():
     assert late.residual < 0.1
 
 
+@pytest.mark.long
 def test_the_source_s_preset_goes_on_within_its_tolerance_where_moved_back_it_would_end():
     """Near-feasible solutions lie outside, and on the way to them from a point on the bound none lies inside."""
     p = problem()

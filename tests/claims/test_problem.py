@@ -56,7 +56,7 @@ def test_verbs_agree_with_central_differences(stated, model):
     make = lambda: tiny(stated, model=made, groups=THREE_GROUPS)  # noqa: E731
     kinds = ("balanced", "uniform", "shuffled", "full")
     check_gradient(make, kinds=kinds, batch_size=9, points=1)
-    check_gradient(make, kinds=kinds, batch_size=5, seeds=(0, 1), points=1)
+    check_gradient(make, kinds=("balanced", "full"), batch_size=5, seeds=(0, 1), points=1)
 
 
 def _module():
