@@ -13,6 +13,7 @@ from scipy import sparse
 import fairbound as fb
 from fairbound.base.errors import CertificateWarning, DataWarning
 from fairbound.cli import app as cli
+from fairbound.tables import Encoded
 
 TELLS = "by itself tells the labels of all"
 BOUND = "demographic_parity <= 0.05"
@@ -69,6 +70,14 @@ def test_a_finer_form_of_the_label_is_named_by_its_column(classes):
         spoiled = finer.copy()
         spoiled[at] = finer[np.flatnonzero(y != y[at])[0]]
         assert fb.FairClassifier(**stated).fit(X.assign(finer=spoiled), y).fit_report_["telling_feature"] is None
+    encoder, new = fb.TableEncoder().fit(X.assign(finer=finer)), finer.copy()
+    new[0] = "of no feature"
+    for texts, told in ((finer, True), (new, False)):
+        table = Encoded.of(encoder, X.assign(finer=texts))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = fb.FairClassifier(**stated).fit(table, y)
+        assert (model.fit_report_["telling_feature"] is not None) == told
     some = X[:200].assign(id=[f"p{i}" for i in range(100)] * 2)
     twice = np.tile(y[:100], 2)  # an id tells the label of its rows, and nothing of others
     every = {"options": fb.tables.TableOptions(min_count=1, max_categories=200, unique_share=1.0)}
