@@ -347,7 +347,7 @@ def wrong_verdicts(kind, n, audits, shift, seed=0):
     return wrong / audits
 
 
-@pytest.mark.parametrize("kind", ["group", "intra", "bpsn_bnsp"])
+@pytest.mark.parametrize("kind", ["group", "intra", pytest.param("bpsn_bnsp", marks=pytest.mark.long)])
 def test_verdicts_are_seldom_wrong(kind):
     """5 % are promised; if that is kept, more than 13 of 100 audits are wrong with probability below 0.001."""
     assert (wrong_verdicts(kind, 60, 100, 0.6) <= 13 / 100).all()

@@ -97,7 +97,7 @@ def test_difference_of_two_rates_covers_by_enumeration(sizes):
             assert coverage(which, sizes, rates, alpha) >= 1 - alpha - 8 * TAIL, (rates, alpha)
 
 
-@pytest.mark.parametrize("sizes", [(20, 20), (20, 180), (180, 20)], ids=str)
+@pytest.mark.parametrize("sizes", [(20, 20), (20, 180), pytest.param((180, 20), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize(
     ("which", "transform"),
     [

@@ -239,8 +239,8 @@ def sigmoids():
 @pytest.mark.parametrize(
     "net",
     [
-        pytest.param(lambda: MLP(4, (10,)), id="relu"),
-        pytest.param(sigmoids, id="sigmoids of the source", marks=pytest.mark.long),
+        pytest.param(lambda: MLP(4, (10,)), id="relu", marks=pytest.mark.long),
+        pytest.param(sigmoids, id="sigmoids of the source"),
     ],
 )
 def test_iqrc_takes_networks_and_meets_the_surrogate_s_bound(net):

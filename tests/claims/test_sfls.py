@@ -317,6 +317,7 @@ def test_algorithm_4_ends_in_time_with_a_bound_within_theta():
         halve(oracle, 0.0, 0.05, 2.0)
 
 
+@pytest.mark.long
 def test_algorithm_4_on_the_noisy_linear_program():
     """With 15 / alpha^2 iterations a call, five seeds as a stack: H(r_0) <= U < 0 and |H| / |U| <= theta."""
     problem, config = linear_program(noise=0.3), SFLS(level=0.0, step_size=0.2)

@@ -90,8 +90,16 @@ def everything(problem, x):
 
 @pytest.mark.parametrize("stated", STATED, ids=str)
 @pytest.mark.parametrize("model", ["linear", "mlp"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("objective", [None, Accuracy(0.4)], ids=["loss", "accuracy"])
+@pytest.mark.parametrize(
+    ("weighted", "objective"),
+    [
+        (False, None),
+        (True, Accuracy(0.4)),
+        pytest.param(True, None, marks=pytest.mark.long),
+        pytest.param(False, Accuracy(0.4), marks=pytest.mark.long),
+    ],
+    ids=["loss", "weighted accuracy", "weighted loss", "accuracy"],
+)
 def test_parts_together_say_what_the_whole_table_says(stated, model, weighted, objective):
     X, y, group, weight, parts = table()
     groups = Groups.of(group)

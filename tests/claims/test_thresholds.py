@@ -87,7 +87,7 @@ def enumerated(text, scores, y, group, weight, costs=(1, 1)):
 
 
 @pytest.mark.parametrize("text", BOUNDS)
-@pytest.mark.parametrize(("k", "weighted"), [(2, False), (2, True), (3, False)])
+@pytest.mark.parametrize(("k", "weighted"), [pytest.param(2, False, marks=pytest.mark.long), (2, True), (3, False)])
 def test_single_thresholds_are_those_of_enumeration(text, k, weighted):
     for seed in range(2):
         scores, y, group, weight = rows(seed, n=14 + 2 * k, k=k, weighted=weighted)
