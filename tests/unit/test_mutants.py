@@ -700,7 +700,7 @@ MUTANTS = {
     "jumps of networks: where knots are stated too": Mutant("tables/options.py", "if self.knots is None and self.jumps is None else self", "", "unit/estimators/test_networks_that_jump.py"),
     "telling column: some rows have a feature": Mutant("estimators/telling_features.py", "if found.sum() == len(codes)", "if found.sum() > 0", "unit/estimators/test_telling_features.py"),
     "telling column: values of two classes": Mutant("estimators/telling_features.py", "> 0).sum(axis=0) > 1).any()", "> 0).sum(axis=0) > 2).any()", "unit/estimators/test_telling_features.py"),
-    "telling column: ids are looked at": Mutant("estimators/telling_features.py", "and width * OF_EACH <= problem.total_rows", "", "unit/estimators/test_telling_features.py"),
+    "telling column: ids are looked at": Mutant("estimators/telling_features.py", "and width * OF_EACH <= len(codes)", "", "unit/estimators/test_telling_features.py"),
     "strange gaps: chance is news": Mutant("tables/encode_report.py", "more >= max(STRANGE * (1 - usual) * self.rows, by_chance)", "more >= STRANGE * (1 - usual) * self.rows", "unit/tables/test_ranges.py"),
     "dual: steps forgotten are never asked about": Mutant("optim/batch.py", '- state["calls_at_step"] == UNSTEPPED', '- state["calls_at_step"] == -1', "unit/optim/test_codes.py"),
     "knots: options stated switch them off": Mutant("estimators/training_rows.py", "stated = estimator.options or TableOptions()", "stated = estimator.options or TableOptions()\n    stated = stated.or_knots(0) if estimator.options else stated", "unit/estimators/test_bends_by_default.py"),

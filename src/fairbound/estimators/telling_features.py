@@ -30,27 +30,30 @@ def told_by_feature(problem: FairProblem, encoder: TableEncoder | None) -> str |
     if problem.total_rows < SURPRISING or not problem.shards.alone or len(problem.features.shape) != 2:
         return None
     names = () if encoder is None else encoder.feature_names
-    if (found := telling_feature(problem)) is not None:
+    codes = problem.targets.cpu().numpy().astype(np.int64).ravel()
+    if not codes.any():  # one class
+        return None
+    if (found := telling_feature(problem.features, codes)) is not None:
         what = f"The feature {names[found]!r}" if found < len(names) else f"Feature {found} (counting from 0)"
-    elif encoder is not None and (column := telling_column(problem, encoder)) is not None:
+    elif encoder is not None and (column := telling_column(problem.features, codes, encoder)) is not None:
         what = f"The column {column!r}"
     else:
         return None
     return f"{what} by itself tells the labels of all {problem.total_rows:,} training rows. {LOOK}"
 
 
-def telling_column(problem: FairProblem, encoder: TableEncoder) -> str | None:
-    """The first column of categories each of whose values has rows of one class alone, and rows enough."""
+def telling_column(features: Any, codes: np.ndarray, encoder: TableEncoder) -> str | None:
+    """The first column of categories each of whose values has rows of one class alone, and rows enough. codes: (n,) class
+    numbers."""
     spans, at = dict[str, slice](), 0
     for spec in encoder.learnt or ():
         width = len(spec.feature_names)
-        if isinstance(spec, CategoryFeature) and width * OF_EACH <= problem.total_rows:
+        if isinstance(spec, CategoryFeature) and width * OF_EACH <= len(codes):
             spans[spec.name] = slice(at, at + width)
         at += width
-    codes = problem.targets.cpu().numpy().astype(np.int64).ravel()
     classes = int(codes.max()) + 1
     rows = {name: np.zeros((classes, span.stop - span.start)) for name, span in spans.items()}
-    for part, labels in _slices(problem.features, codes):
+    for part, labels in _slices(features, codes):
         of_class = (np.arange(classes)[:, None] == labels).astype(part.dtype)
         for name in list(rows):
             rows[name] += of_class @ part[:, spans[name]]
@@ -61,17 +64,14 @@ def telling_column(problem: FairProblem, encoder: TableEncoder) -> str | None:
     return next((name for name, found in rows.items() if found.sum() == len(codes)), None)
 
 
-def telling_feature(problem: FairProblem) -> int | None:
+def telling_feature(features: Any, codes: np.ndarray) -> int | None:
     """The number of the first feature that tells every class from all others by a threshold or more; or of the first
     class where each has a feature that tells it, as the dummies of a copied column. Of most tables a first part of the
     rows is enough to see that there is none."""
-    codes = problem.targets.cpu().numpy().astype(np.int64).ravel()
-    k = int(codes.max()) + 1 if len(codes) else 0
-    if k < 2:
-        return None
-    low, high = (np.full((k, problem.features.shape[-1]), end) for end in (np.inf, -np.inf))
+    k = int(codes.max()) + 1
+    low, high = (np.full((k, features.shape[-1]), end) for end in (np.inf, -np.inf))
     told = np.zeros((k, low.shape[1]), dtype=bool)
-    for part, labels in _slices(problem.features, codes):
+    for part, labels in _slices(features, codes):
         for c in np.unique(labels):
             own = part[labels == c]
             least, most = _dense(own.min(axis=0)), _dense(own.max(axis=0))
