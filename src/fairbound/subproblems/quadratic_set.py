@@ -42,7 +42,7 @@ class QuadraticSet(Domain):
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """(m,) the bounds at x (d,), each to be at most 0."""
-        return np.einsum("d,mde,e->m", x, self.A, x) + self.b @ x + self.c
+        return self.A @ x @ x + self.b @ x + self.c
 
     def project(self, x: Tensor) -> Tensor:
         """The nearest point of the set to every x (..., n)."""

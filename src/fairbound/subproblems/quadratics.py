@@ -5,7 +5,8 @@
 In coordinates in which A_0 is the identity, the Lagrangian of y >= 0 has the one minimiser x(y) = -(I + sum y_i A_i)^-1
 (b_0 + sum y_i b_i) / 2, so the dual function is smooth, its gradient is g(x(y)), and Newton's method on y >= 0 ends in
 a few steps of one Cholesky factorisation each. The dual value is a lower bound of the optimum, which the point nearly
-attains: see `gap`.
+attains: see `gap`. Where A_1, ..., A_m are multiples of one matrix, as for one difference bounded in both directions, its
+eigenvectors are the coordinates, and a step is a division.
 
 Source: Boyd, Vandenberghe (2004), Convex Optimization, sections 4.4 and 5.2; Bertsekas (1982), SIAM J. Control Optim.
 20, 221-246, for Newton's method under bounds.
@@ -13,6 +14,7 @@ Source: Boyd, Vandenberghe (2004), Convex Optimization, sections 4.4 and 5.2; Be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
@@ -62,7 +64,14 @@ class QuadraticProgram:
         if rest > 1e-6 * max(float(np.abs(c).max()), 1.0):
             raise DataError("a constraint moves along a direction in which the objective is constant.")
         self._basis = vectors[:, kept] * unit[:, None] / np.sqrt(values[kept])
-        self._A = self._basis.T @ A[1:] @ self._basis
+        multiples = _multiples(A[1:])
+        self._curved: _Matrices | _OneMatrix
+        if multiples is None:
+            self._curved = _Matrices(self._basis.T @ A[1:] @ self._basis)
+        else:
+            eigenvalues, turned = np.linalg.eigh(self._basis.T @ A[1] @ self._basis)
+            self._basis = self._basis @ turned
+            self._curved = _OneMatrix(multiples[:, None] * np.maximum(eigenvalues, 0.0))
         self._b, self._c = b @ self._basis, np.asarray(c, dtype=np.float64)
 
     def solve(
@@ -78,7 +87,7 @@ class QuadraticProgram:
             other._b = np.concatenate([(slope @ self._basis)[None], self._b[1:]])
             return other.solve(c, start)
         c = self._c if c is None else np.asarray(c, dtype=np.float64)
-        y = np.zeros(len(self._A)) if start is None else np.maximum(start, 0.0)
+        y = np.zeros(len(self._b) - 1) if start is None else np.maximum(start, 0.0)
         at = self._at(y, c)
         for steps in range(STEPS):
             free = (y > 0) | (at.g > 0)
@@ -93,18 +102,17 @@ class QuadraticProgram:
         )
 
     def _at(self, y: np.ndarray, c: np.ndarray) -> _Point:
-        H = np.eye(self._b.shape[1]) + np.tensordot(y, self._A, 1)
-        factor = cho_factor(H)
-        z = cho_solve(factor, self._b[0] + y @ self._b[1:]) / -2
-        curved = self._A @ z
+        inverse = self._curved.inverse(y, 1.0)
+        z = inverse(self._b[0] + y @ self._b[1:]) / -2
+        curved = self._curved.times(z)
         g = curved @ z + self._b[1:] @ z + c[1:]
         f = float(z @ z + self._b[0] @ z + c[0])
-        return _Point(z, f, g, f + float(y @ g), factor, 2 * curved + self._b[1:])
+        return _Point(z, f, g, f + float(y @ g), inverse, 2 * curved + self._b[1:])
 
     def _step(self, y: np.ndarray, at: _Point, free: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, _Point]:
         """A projected Newton step up the dual."""
         J = at.slopes[free]
-        curvature = J @ cho_solve(at.factor, J.T) / 2
+        curvature = J @ at.inverse(J.T) / 2
         curvature[np.diag_indices_from(curvature)] += 1e-14 * max(float(np.trace(curvature)), 1e-300)
         direction = np.zeros_like(y)
         direction[free] = np.linalg.lstsq(curvature, at.g[free], rcond=None)[0]
@@ -122,9 +130,10 @@ class QuadraticProgram:
         if y.sum() < 1e3:
             return
         w = y / y.sum()
-        H, b = np.tensordot(w, self._A, 1), w @ self._b[1:]
+        b = w @ self._b[1:]
         try:
-            least = float(c[1:] @ w) - float(b @ cho_solve(cho_factor(H + 1e-13 * np.trace(H) * np.eye(len(H))), b)) / 4
+            inverse = self._curved.inverse(w, 1e-13 * self._curved.trace(w))
+            least = float(c[1:] @ w) - float(b @ inverse(b)) / 4
         except LinAlgError:
             return
         if least > 1e-9:
@@ -133,14 +142,66 @@ class QuadraticProgram:
             )
 
 
+def _multiples(A: np.ndarray) -> np.ndarray | None:
+    """(m,) r >= 0 with A_i = r_i A_0 to rounding, of matrices (m, d, d); None where there is no such r."""
+    least = float(np.square(A[0]).sum()) if len(A) else 0.0
+    if not least:
+        return None
+    r = np.einsum("mde,de->m", A, A[0]) / least
+    apart = np.abs(A - r[:, None, None] * A[0]).max(axis=(1, 2))
+    return r if (apart <= 1e-12 * np.abs(A[0]).max() * np.maximum(r, 1.0)).all() else None
+
+
+Inverse = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Matrices:
+    """A: (m, d, d), any positive semidefinite matrices."""
+
+    A: np.ndarray
+
+    def times(self, z: np.ndarray) -> np.ndarray:
+        """(m, d) every A_i z."""
+        return self.A @ z
+
+    def trace(self, y: np.ndarray) -> float:
+        """Of sum y_i A_i."""
+        return float(y @ np.trace(self.A, axis1=1, axis2=2))
+
+    def inverse(self, y: np.ndarray, shift: float) -> Inverse:
+        """v (d,) or (d, k) -> (shift I + sum y_i A_i)^-1 v. Raises: LinAlgError where it has none."""
+        factor = cho_factor(shift * np.eye(self.A.shape[1]) + np.tensordot(y, self.A, 1))
+        return lambda v: cho_solve(factor, v)
+
+
+@dataclass(frozen=True)
+class _OneMatrix:
+    """eigenvalues: (m, d) of multiples of one matrix, in the coordinates of its eigenvectors; else as `_Matrices`."""
+
+    eigenvalues: np.ndarray
+
+    def times(self, z: np.ndarray) -> np.ndarray:
+        return self.eigenvalues * z
+
+    def trace(self, y: np.ndarray) -> float:
+        return float(y @ self.eigenvalues.sum(axis=1))
+
+    def inverse(self, y: np.ndarray, shift: float) -> Inverse:
+        diagonal = shift + y @ self.eigenvalues
+        if not (diagonal > 0).all():
+            raise LinAlgError("the weighted sum of the matrices has no inverse")
+        return lambda v: (v.T / diagonal).T
+
+
 @dataclass(frozen=True)
 class _Point:
-    """z: the minimiser of the Lagrangian; f, g there; dual: the Lagrangian; factor: of its Hessian / 2; slopes: (m,
-    d) of g."""
+    """z: the minimiser of the Lagrangian; f, g there; dual: the Lagrangian; inverse: of its Hessian / 2; slopes:
+    (m, d) of g."""
 
     z: np.ndarray
     f: float
     g: np.ndarray
     dual: float
-    factor: tuple
+    inverse: Inverse
     slopes: np.ndarray

@@ -5,7 +5,7 @@ import pytest
 
 from fairbound.base.errors import DataError
 from fairbound.subproblems import SubproblemError
-from fairbound.subproblems.quadratics import QuadraticProgram
+from fairbound.subproblems.quadratics import QuadraticProgram, _Matrices, _OneMatrix
 
 
 def program(seed, d=5, m=3, rank=4):
@@ -34,6 +34,24 @@ def test_it_is_optimal_by_its_certificate(seed):
     assert made.solve(looser, start=y).f == pytest.approx(made.solve(looser).f, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_multiples_of_one_matrix_need_no_factorisation_and_have_the_same_optimum(seed):
+    """As a bound in both directions has; a change below the optimum's own tolerance takes the way of any matrices."""
+    A, b, c = program(seed, m=3)
+    A[2], A[3] = A[1], 0.5 * A[1]
+    apart = A.copy()
+    apart[3] *= 1 + 1e-9 * np.eye(len(A[0]))
+    one, any_other = QuadraticProgram(A, b, c), QuadraticProgram(apart, b, c)
+    assert (type(one._curved), type(any_other._curved)) == (_OneMatrix, _Matrices)
+    found, other = one.solve(), any_other.solve()
+    assert found.multipliers.any() and abs(found.gap) <= 1e-9 and found.g.max() <= 1e-10
+    np.testing.assert_allclose([found.f, *found.g], [other.f, *other.g], atol=1e-7)
+    np.testing.assert_allclose(found.multipliers, other.multipliers, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        found.g, np.einsum("d,mde,e->m", found.x, A[1:], found.x) + b[1:] @ found.x + c[1:], atol=1e-9
+    )
+
+
 def test_no_search_is_stopped_by_rounding():
     """Begun near the optimum, a step may raise the dual by less than the rounding of its terms."""
     for seed in range(300):
@@ -59,6 +77,10 @@ def test_contradictions_and_wrong_numbers_are_said():
         QuadraticProgram(A, b, np.array([0.0, 3.9, 3.9])).solve()
     with pytest.raises(DataError, match="not finite"):
         QuadraticProgram(A * np.nan, b, np.zeros(3))
+    A[1] *= 1 + 1e-9  # no multiples of one matrix
+    A[1, 0, 1] = A[1, 1, 0] = 1e-9
+    with pytest.raises(SubproblemError, match="no point meets all constraints"):
+        QuadraticProgram(A, b, np.array([0.0, 3.9, 3.9])).solve()
     A[0, 1, 1] = 0.0
     with pytest.raises(DataError, match="in which the objective is constant"):
         QuadraticProgram(A, b, np.zeros(3))
