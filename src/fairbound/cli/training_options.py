@@ -53,7 +53,7 @@ MaxCategories = Annotated[
     int | None,
     option(
         "--max-categories",
-        help="Columns that a column of categories becomes at most; its less frequent values share one. Default: 50.",
+        help="Columns that a column of categories becomes at most; its less frequent values share one. Default: 250, fewer in tables of more than 100,000 rows.",
         min=2,
     ),
 ]

@@ -9,13 +9,13 @@ What becomes of a column, decided on the training table:
   classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
   0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
-  2024-05-31, with a time or not, where they have more than ``max_categories`` different values.
+  2024-05-31, with a time or not, where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
   ``name=(missing)``. Blanks around a text do not count, an empty text is missing, and 1, 1.0 and "1" are one category.
 - whole numbers stay numbers, however few: say ``categorical=("code",)`` or give the column a categorical type.
 - a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without
-  column types, are numbers where they have more than ``max_categories`` different values and no leading zeros. Text
+  column types, are numbers where they have more than 50 (or ``max_categories``) different values and no leading zeros. Text
   that is a number in nearly all rows is an error: most likely of typing. A warning names text that becomes categories
   though most of at least ten different values are numbers, unless all are whole ones, and few enough for a feature each.
 - dropped, with the reason in ``dropped`` and a warning: constant columns, columns with no known value, text nearly

@@ -13,6 +13,7 @@ from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
 from fairbound.tables.columns import Column, as_category, as_days, as_number, has_leading_zero, is_number, no_date
 from fairbound.tables.numbers import NumberFeature, slices
+from fairbound.tables.options import TableOptions
 
 OTHER = "(other)"
 TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
@@ -91,23 +92,22 @@ _NUMBER = re.compile(
 _DATE = re.compile(r"\s*([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})(\D|$)")
 
 
-def learn_category(
-    column: Column, min_count: int, max_categories: int, unique_share: float
-) -> tuple[CategoryFeature | None, str | None]:
-    """The feature of a coded column, and why it is dropped; the options are those of ``TableOptions``."""
+def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeature | None, str | None]:
+    """The feature of a coded column, and why it is dropped."""
+    min_count, most = options.min_count, options.most_categories(len(column.values))
     counts = np.bincount(column.values[column.values >= 0], minlength=len(column.categories))
     known, distinct = int(counts.sum()), int((counts > 0).sum())
     if known == 0:
         return None, "no row has a value"
     texts = [text for text, count in zip(column.categories, counts, strict=True) if count > 0]
-    if distinct > max_categories and distinct >= unique_share * known:
+    if distinct > options.many and distinct >= options.unique_share * known:
         why = _meant(texts) or ": nearly unique, like a name or an identifier"
         return None, f"{distinct} different texts in {known} rows{why}"
     pairs = zip(counts.tolist(), column.categories, strict=True)
     ranked = sorted((-count, text) for count, text in pairs if count > 0 and text != OTHER)
     kept = [text for count, text in ranked if -count >= min_count]
-    if len(kept) < distinct or len(kept) > max_categories:
-        kept = kept[: max_categories - 1]
+    if len(kept) < distinct or len(kept) > most:
+        kept = kept[: most - 1]
     rows, frequent = len(column.values), set(kept)
     rare = sum(count for count, text in zip(counts.tolist(), column.categories, strict=True) if text not in frequent)
     feature = CategoryFeature(
@@ -123,7 +123,7 @@ def learn_category(
         return feature, None
     if kept:
         return None, f"constant ({kept[0]!r})"
-    why = _meant(texts) if distinct > max_categories else ""
+    why = _meant(texts) if distinct > options.many else ""
     return None, f"none of its {distinct} values is in min_count={min_count} rows{why}"
 
 

@@ -36,9 +36,9 @@ def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, 
     column = _settle(given, options)
     if not column.coded:
         return learn_number(column, options.most_knots)
-    spec, reason = learn_category(column, options.min_count, options.max_categories, options.unique_share)
+    spec, reason = learn_category(column, options)
     if spec is not None and given.name not in options.categorical:
-        said = _of_amounts(given) or (_of_numbers(given, options.max_categories) if given.kind != "category" else "")
+        said = _of_amounts(given) or (_of_numbers(given, options.many) if given.kind != "category" else "")
         if said:
             warnings.warn(
                 f"column {given.name!r} is text and taken for categories, though {said} {CODE}",
@@ -56,7 +56,7 @@ def _of_amounts(column: Column) -> str:
     return f"its cells are numbers such as {found.marked[0]!r}. Make them numbers."
 
 
-def _of_numbers(column: Column, max_categories: int) -> str:
+def _of_numbers(column: Column, many: int) -> str:
     """What is said of texts most of which are plain numbers, and no codes for sure; "" of others."""
     numbers, texts = number_share(column)[0], column.categories
     if numbers < _FEW_NUMBERS or 2 * numbers <= len(texts):
@@ -68,7 +68,7 @@ def _of_numbers(column: Column, max_categories: int) -> str:
             f"{numbers} of its {len(texts)} different texts are numbers such as {example!r}; {others[0]!r} is none. To have "
             f"numbers, {TO_NUMBERS}."
         )
-    if quantity is None and numbers <= max_categories:
+    if quantity is None and numbers <= many:
         return ""
     return f"all its texts are numbers such as {example!r}. Make it a column of numbers (pandas.to_numeric)."
 
@@ -81,10 +81,10 @@ def _settle(column: Column, options: TableOptions) -> Column:
         return as_number(column)
     if column.kind not in ("text", "loose"):
         return column
-    if len(column.categories) > options.max_categories and (days := as_days(column)) is not column:
+    if len(column.categories) > options.many and (days := as_days(column)) is not column:
         return days
     numbers, share = number_share(column)
-    if column.kind == "loose" and share == 1.0 and numbers > options.max_categories:
+    if column.kind == "loose" and share == 1.0 and numbers > options.many:
         return as_number(column)
     if _MOSTLY <= share < 1.0 and numbers >= _FEW_NUMBERS:
         try:

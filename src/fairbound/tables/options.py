@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from fairbound.base.errors import OptionError
 from fairbound.tables.bending import MOST
 
+FEWEST, MOST_CATEGORIES, VALUES = 50, 250, 25_000_000
+"""Columns of one categorical column: the most in long tables, the most in others, and how many values they may hold."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
@@ -18,16 +21,17 @@ class TableOptions:
         None: as knots, "auto" where they are, and for a network of classes where neither is stated.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
     min_count: training rows that a category needs for a column of its own, >= 1.
-    max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not.
-    unique_share: text with more than max_categories values is dropped where this share of its rows, in (0, 1], is
-        distinct.
+    max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not. None: 250,
+        and fewer, down to 50, where they would hold more than 25 million values.
+    unique_share: text with more than max_categories values (None: 50) is dropped where this share of its rows, in
+        (0, 1], is distinct.
     infinite: "error", or "missing": infinities count as missing.
     sparse_scale: of sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it.
     Raises: OptionError for a value out of range.
     """
 
     min_count: int = 5
-    max_categories: int = 50
+    max_categories: int | None = None
     unique_share: float = 0.5
     infinite: str = "error"
     categorical: tuple[str, ...] = ()
@@ -39,7 +43,7 @@ class TableOptions:
     def __post_init__(self) -> None:
         for name, least in (("min_count", 1), ("max_categories", 2), ("knots", 0)):
             value = getattr(self, name)
-            if name == "knots" and value in (None, "auto"):
+            if (name == "knots" and value in (None, "auto")) or (name == "max_categories" and value is None):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 or_auto = " or 'auto'" * (name == "knots")
@@ -67,6 +71,15 @@ class TableOptions:
     def most_knots(self) -> int:
         """How many knots a number may have."""
         return MOST if isinstance(self.knots, str) else self.knots or 0
+
+    @property
+    def many(self) -> int:
+        """Text of more different values than these may be dates, numbers or identifiers."""
+        return FEWEST if self.max_categories is None else self.max_categories
+
+    def most_categories(self, rows: int) -> int:
+        """Columns that a categorical column of so many training rows may become."""
+        return self.max_categories or max(FEWEST, min(MOST_CATEGORIES, VALUES // max(rows, 1)))
 
     @property
     def jumps_by_labels(self) -> bool:

@@ -28,5 +28,5 @@ def test_categories_and_jumps_of_a_model_are_as_the_command_says(run, tmp_path):
         report = (out / "report.html").read_text()
         assert ("--jumps 0 leaves that out" in report) == (name == "own")
         assert ("--max-categories gives more" in report) == (name == "fewer")
-    assert features == {"own": 50, "fewer": 4}
+    assert features == {"own": 60, "fewer": 4}
     assert "--max-categories" in run(*network, "--max-categories", 1, "--out", tmp_path / "none")[2]

@@ -160,6 +160,15 @@ def test_max_categories_keeps_the_most_frequent():
     assert encoder.feature_names == ("c=a", "c=b", "c=(other)")
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1_500, 250), (100_000, 250), (200_000, 125), (600_000, 50)])
+def test_a_column_of_categories_has_at_most_250_columns_fewer_in_long_tables(rows, columns):
+    frame = pd.DataFrame({"c": pd.Categorical.from_codes(np.arange(rows) % 300, [f"v{i}" for i in range(300)])})
+    encoder = TableEncoder().fit(frame)
+    assert len(encoder.feature_names) == columns and encoder.feature_names[-1] == "c=(other)"
+    assert TableOptions().most_categories(0) == 250  # a process without rows
+    assert len(TableEncoder(TableOptions(max_categories=280)).fit(frame).feature_names) == 280
+
+
 def test_literal_other_and_missing_texts_do_not_collide_with_the_pools():
     frame = pd.DataFrame({"c": ["a", "a", "(other)", "b", "(missing)", None]})
     encoder = TableEncoder(EVERY).fit(frame)
@@ -185,7 +194,7 @@ def test_untyped_text_of_many_numbers_is_a_number_and_leading_zeros_make_codes()
     assert TableEncoder().fit([[text] for text in numbers]).feature_names == ("x0",)
     assert TableEncoder().fit(pd.DataFrame({"x": pd.Series(map(int, numbers), dtype=object)})).feature_names == ("x",)
     with pytest.warns(DataWarning, match="'x' is text and taken for categories, though all its texts are numbers"):
-        assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 50
+        assert len(TableEncoder().fit(pd.DataFrame({"x": numbers})).feature_names) == 60
     zips = pd.DataFrame({"z": [f"{v % 60:05d}" for v in range(600)]})
     assert len(TableEncoder(TableOptions(max_categories=10)).fit(zips).feature_names) == 10
     assert TableEncoder(TableOptions(numeric=("z",))).fit(zips).feature_names == ("z",)
@@ -222,7 +231,7 @@ def test_texts_that_are_all_dates_are_days_where_they_are_many(written):
             encoder.transform(frame.replace(when[3], wrong))
         assert "t" in TableEncoder().fit(frame.replace(when[0], wrong)).dropped
     many = pd.concat([frame] * 5, ignore_index=True)
-    assert len(TableEncoder(TableOptions(categorical=("t",))).fit(many).feature_names) == 52
+    assert len(TableEncoder(TableOptions(categorical=("t",))).fit(many).feature_names) == 62
     assert f"t={when[0]}" in TableEncoder().fit(many[many["t"].isin(when[:50])]).feature_names
 
 
