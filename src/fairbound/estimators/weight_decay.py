@@ -45,8 +45,8 @@ USUAL = 1.0
 MOST_WORK = 1e8
 """GRID is tried on as many rows as keep the product of cells with the smaller number of rows and columns below this,"""
 
-PER_COLUMN = 10
-"""or not at all where a part of the rows would have fewer for each column."""
+PER_COLUMN, MOST_OF_WIDE = 10, 1e9
+"""or on so many for each column where these are more, and that product is below MOST_OF_WIDE; else not at all."""
 
 
 class Decayed(Penalised):
@@ -116,7 +116,7 @@ def auto_decay(problem: FairProblem) -> float:
     of each class against the rest, are added up."""
     model, rows, features = problem.model, problem.total_rows, problem.features
     assert isinstance(model, MLP)
-    taken = _taken(rows, model.features, MOST_WORK / model.outputs)
+    taken = _taken(rows, model.features, model.outputs)
     if not len(taken) or problem.shards.count > 1 or isinstance(features, SparseRows):
         return USUAL / rows
     A = np.ones((len(taken), model.features + model.bias), dtype=np.float32, order="F")
@@ -152,12 +152,14 @@ def auto_decay(problem: FairProblem) -> float:
     return best / rows
 
 
-def _taken(rows: int, columns: int, most: float) -> np.ndarray:
-    """The rows that leave-one-out takes of a table with the product of cells up to `most`: all, an even part, or none."""
-    if rows * columns * min(rows, columns) <= most:
+def _taken(rows: int, columns: int, models: int) -> np.ndarray:
+    """The rows that leave-one-out takes of a table for so many models: all, an even part, or none."""
+    if rows * columns * min(rows, columns) <= MOST_WORK / models:
         return np.arange(rows)
-    part = int(min(rows, most / columns**2))
-    return np.arange(part) * rows // part if part >= PER_COLUMN * columns else np.arange(0)
+    part = int(min(rows, max(MOST_WORK / models / columns**2, PER_COLUMN * columns)))
+    if part * columns * min(part, columns) > MOST_OF_WIDE / models:
+        return np.arange(0)
+    return np.arange(part) * rows // part
 
 
 def leave_one_out(

@@ -168,10 +168,15 @@ def test_an_even_part_of_a_large_table_decides_for_all_of_it(monkeypatch):
 
 def test_tables_too_wide_to_try_it_take_the_usual_amount(rows, monkeypatch):
     X, y, _ = rows
-    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 39 * 4 * 4)
+    own = "fairbound.estimators.weight_decay."
+    monkeypatch.setattr(own + "MOST_WORK", 39 * 4 * 4)
+    monkeypatch.setattr(own + "MOST_OF_WIDE", 40 * 4 * 4 - 1)
     assert auto_decay(problem_of(X, y)) == USUAL / 60
-    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 40 * 4 * 4)
-    assert auto_decay(problem_of(X, y)) != USUAL / 60
+    monkeypatch.setattr(own + "MOST_OF_WIDE", 40 * 4 * 4)
+    of_ten_rows_each = auto_decay(problem_of(X, y))
+    assert of_ten_rows_each != USUAL / 60
+    monkeypatch.setattr(own + "MOST_WORK", 40 * 4 * 4)
+    assert auto_decay(problem_of(X, y)) == of_ten_rows_each
 
 
 def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):
