@@ -112,9 +112,9 @@ def show(results: list[dict[str, Any]]) -> None:
     frame = pd.DataFrame(results).dropna(subset=["area"])
     for kind, of_kind in frame.groupby("kind"):
         for measure in ("area", "loss", "accuracy", "difference", "seconds"):
-            means = of_kind.groupby(["name", "most"])[measure].mean().unstack().dropna()
+            means = of_kind.groupby(["name", "most"])[measure].mean().unstack()
             for most in means.columns[1:]:
-                gain = means[most] - means[50]
+                gain = (means[most] - means[50]).dropna()
                 if len(gain):
                     ratio = f"   ratio {(means[most] / means[50]).median():.2f}" * (measure == "seconds")
                     print(

@@ -121,7 +121,6 @@ def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClas
     return FairClassifier(
         bounds or None,
         **parameters(options),
-        algorithm=options.algorithm,
         objective=options.objective,
         weight_decay=amount("weight_decay", options.weight_decay),
         batch_size=options.batch_size,

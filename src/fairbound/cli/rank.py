@@ -105,7 +105,6 @@ def _fitted(options: FitOptions, rows: InputRows, part: np.ndarray, bounds: Any,
     ranker = FairRanker(
         list(bounds) or None,
         **parameters(options),
-        algorithm=options.algorithm,
         batch_size=32 if options.batch_size == FitOptions.batch_size else options.batch_size,
         certify=certify,
         on_insufficient=options.on_insufficient,  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ def parameters(options: Any) -> dict[str, Any]:
     """What the options of every command that trains say to its estimator."""
     return {
         "model": options.model,
+        "algorithm": options.algorithm,
         "options": table_options(options.knots, options.jumps, options.max_categories),
         "budget": options.budget,
         "random_state": options.seed,

@@ -101,6 +101,7 @@ class ModelOptions:
     """Which model to train, and how long. What can be wrong without reading the data is found before it is read."""
 
     model: Model = "linear"
+    algorithm: Algorithm = "auto"
     knots: Knots = None
     jumps: Jumps = None
     max_categories: MaxCategories = None
@@ -110,10 +111,13 @@ class ModelOptions:
     confidence: Confidence = 0.95
 
     def __post_init__(self) -> None:
+        from fairbound.methods import algorithm as algorithm_named
         from fairbound.models.model import model_of
         from fairbound.solver.budget import Budget
 
         model_of(self.model, features=1)
+        if self.algorithm != "auto":
+            algorithm_named(self.algorithm)
         if self.budget is not None:
             Budget.of(self.budget)
         check_confidence(self.confidence, "--confidence")
@@ -127,7 +131,6 @@ class ModelOptions:
 class TrainOptions(ModelOptions, RowOptions):
     """How to train a classifier or a ranker."""
 
-    algorithm: Algorithm = "auto"
     objective: Objective = "auto"
     weight_decay: Decay = "auto"
     batch_size: BatchSize = 256
@@ -136,10 +139,7 @@ class TrainOptions(ModelOptions, RowOptions):
 
     def __post_init__(self) -> None:
         from fairbound.fairness.objectives import objective_of
-        from fairbound.methods import algorithm as algorithm_named
 
-        if self.algorithm != "auto":
-            algorithm_named(self.algorithm)
         objective_of(self.objective)
         amount("--weight-decay", self.weight_decay)
         super().__post_init__()

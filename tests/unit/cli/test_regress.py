@@ -27,6 +27,25 @@ def table(tmp_path, monkeypatch):
     return frame
 
 
+def test_a_method_is_named_as_for_fit(table, capsys):
+    arguments = [
+        "regress",
+        "--data",
+        "pay.csv",
+        "--label",
+        "pay",
+        "--group",
+        "sex",
+        "--constraint",
+        "residual_gap <= 1",
+    ]
+    assert main([*arguments, "--algorithm", "alm", "--budget", "20 steps", "--out", "out", "--json"]) in (0, 3)
+    assert json.loads(Path("out/audit.json").read_text())["model"]["algorithm"] == "alm"
+    capsys.readouterr()
+    assert main([*arguments, "--algorithm", "almm", "--out", "other"]) == 2
+    assert "almm" in capsys.readouterr().err and not Path("other").exists()
+
+
 def test_it_trains_judges_and_is_audited_again(table, capsys):
     arguments = ["--data", "pay.csv", "--label", "pay", "--group", "sex"]
     code = main(["regress", *arguments, "--constraint", "residual_gap <= 0.05", "--out", "out", "--json"])
