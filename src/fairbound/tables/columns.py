@@ -26,9 +26,6 @@ from fairbound.tables.cells import TO_DATES, CellTypeError, days_of, float_of, n
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?")
-_POINT_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
-"""31.5.2024: where points part them, the day comes first."""
 
 LONG = 1 << 14
 """Rows from which on a column of texts is given to Arrow."""
@@ -47,12 +44,14 @@ class Column:
     without types, which may be either).
     ``values``: number: (n,) floats or whole numbers of any type, often a view of the table; days: (n,) float64; NaN is
     missing. The others: (n,) codes into ``categories``, of as few bytes as they need, -1 is missing.
+    ``order``: of days that were texts with slashes what came first (`dates.ORDERS`), else "".
     """
 
     name: str
     kind: str
     values: np.ndarray
     categories: tuple[str, ...] = ()
+    order: str = ""
 
     @property
     def coded(self) -> bool:
@@ -148,33 +147,6 @@ def as_number(column: Column) -> Column:
             f"{example!r} in row {wrong[0]} (counting from 0). Correct these cells or leave them empty (missing)."
         )
     return Column(column.name, "number", values)
-
-
-def as_days(column: Column) -> Column:
-    """A column of texts all of which are dates such as 2024-05-31 or 31.05.2024 (with a time or not) as days; any other
-    as it is."""
-    if not column.coded or no_date(column) is not None:
-        return column
-    stamps = np.array([_date(text) for text in column.categories] + ["NaT"], dtype="datetime64[us]")
-    return Column(column.name, "days", days_of(stamps[column.values]))
-
-
-def no_date(column: Column) -> str | None:
-    """The first of a column's texts that is no such date, None where all are."""
-    for text in column.categories:
-        try:
-            np.datetime64(_date(text), "us")
-        except ValueError:  # also of the 31st of June
-            return text
-    return None
-
-
-def _date(text: str) -> str:
-    """A date as numpy reads it, "none" for other texts."""
-    if found := _POINT_DATE.fullmatch(text):
-        day, month, year, time = found.groups()
-        text = f"{year}-{month:0>2}-{day:0>2}{time}"
-    return text.rstrip("Z") if _ISO_DATE.fullmatch(text) else "none"
 
 
 def as_category(column: Column) -> Column:

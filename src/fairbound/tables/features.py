@@ -11,7 +11,8 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
-from fairbound.tables.columns import Column, as_category, as_days, as_number, has_leading_zero, is_number, no_date
+from fairbound.tables.columns import Column, as_category, as_number, has_leading_zero, is_number
+from fairbound.tables.dates import as_days, no_date
 from fairbound.tables.numbers import NumberFeature, slices
 from fairbound.tables.options import TableOptions
 
@@ -101,7 +102,7 @@ def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeatu
         return None, "no row has a value"
     texts = [text for text, count in zip(column.categories, counts, strict=True) if count > 0]
     if distinct > options.many and distinct >= options.unique_share * known:
-        why = _meant(texts) or ": nearly unique, like a name or an identifier"
+        why = meant(texts) or ": nearly unique, like a name or an identifier"
         return None, f"{distinct} different texts in {known} rows{why}"
     pairs = zip(counts.tolist(), column.categories, strict=True)
     ranked = sorted((-count, text) for count, text in pairs if count > 0 and text != OTHER)
@@ -123,11 +124,11 @@ def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeatu
         return feature, None
     if kept:
         return None, f"constant ({kept[0]!r})"
-    why = _meant(texts) if distinct > options.many else ""
+    why = meant(texts) if distinct > options.many else ""
     return None, f"none of its {distinct} values is in min_count={min_count} rows{why}"
 
 
-def _meant(texts: Sequence[str]) -> str:
+def meant(texts: Sequence[str]) -> str:
     """What texts that are too many for categories look like, and how they are kept; "" where they look like nothing."""
     some = texts[:20]
     if all(_DATE.match(text) for text in some):
@@ -180,10 +181,10 @@ def converted(column: Column, spec: Feature) -> Column:
     """Bring a column at prediction to the kind that was learnt."""
     if isinstance(spec, CategoryFeature):
         return as_category(column)
-    column = as_days(column) if spec.kind == "days" else as_number(column)
+    column = as_days(column, spec.order) if spec.kind == "days" else as_number(column)
     if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
         was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
-        such = f", such as {no_date(column)!r}" if column.coded else ""
+        such = f", such as {no_date(column, spec.order)!r}" if column.coded else ""
         raise DataError(
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
         )

@@ -10,8 +10,9 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import shortlist
 from fairbound.tables.amounts import Amounts
-from fairbound.tables.columns import Column, Table, as_category, as_days, as_number, is_number, number_share
-from fairbound.tables.features import TO_NUMBERS, Feature, is_quantity, learn_category
+from fairbound.tables.columns import Column, Table, as_category, as_number, is_number, number_share
+from fairbound.tables.dates import as_days
+from fairbound.tables.features import TO_NUMBERS, Feature, is_quantity, learn_category, meant
 from fairbound.tables.numbers import learn_number
 from fairbound.tables.options import TableOptions
 
@@ -38,7 +39,9 @@ def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, 
         return learn_number(column, options.most_knots)
     spec, reason = learn_category(column, options)
     if spec is not None and given.name not in options.categorical:
-        said = _of_amounts(given) or (_of_numbers(given, options.many) if given.kind != "category" else "")
+        said = _of_amounts(given)
+        if not said and given.kind != "category":
+            said = _of_numbers(given, options.many) or _of_many(given, options.many)
         if said:
             warnings.warn(
                 f"column {given.name!r} is text and taken for categories, though {said} {CODE}",
@@ -71,6 +74,12 @@ def _of_numbers(column: Column, many: int) -> str:
     if quantity is None and numbers <= many:
         return ""
     return f"all its texts are numbers such as {example!r}. Make it a column of numbers (pandas.to_numeric)."
+
+
+def _of_many(column: Column, many: int) -> str:
+    """What is said of more texts than that which look like dates, or numbers with units; "" of others."""
+    words = meant(column.categories) if len(column.categories) > many else ""
+    return f"{words.removeprefix('; ')}." if words else ""
 
 
 def _settle(column: Column, options: TableOptions) -> Column:

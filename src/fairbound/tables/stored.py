@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.tables.dates import ORDERS
 from fairbound.tables.features import CategoryFeature, Feature
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
@@ -108,6 +109,8 @@ def _feature(state: dict[str, Any]) -> Feature:
     for value in (state["mean"], state["median"], *(() if sd is None else (sd,)), *knots, *jumps, *ends):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError(f"column {state['name']!r} has {value!r} where a number belongs")
+    if state.get("order", "") not in ("", *ORDERS):
+        raise ValueError(f"the dates of column {state['name']!r} are written {state['order']!r}")
     if (sd is not None and not sd > 0) or not isinstance(state["indicator"], bool):
         raise ValueError(f"column {state['name']!r} has an impossible spread or mark")
     for what, values in (("knots", knots), ("jumps", jumps)):

@@ -1,0 +1,66 @@
+"""Texts that are dates with slashes, as they are read in training and at prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairbound.base.errors import DataError, DataWarning
+from fairbound.tables import TableEncoder, TableOptions
+from fairbound.tables.chunks import Chunks
+from fairbound.tables.encoded import Encoded
+
+WHEN = pd.Series(pd.date_range("2020-02-01 00:30", periods=80, freq="31h"))
+
+
+def table(texts) -> pd.DataFrame:
+    return pd.DataFrame({"t": texts, "x": np.arange(len(texts)) % 7})
+
+
+@pytest.mark.parametrize(
+    "written", ["%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M%p", "%m/%d/%Y %-H:%M"]
+)
+def test_dates_with_slashes_are_days_in_the_order_that_training_shows(written, recwarn):
+    texts = WHEN.dt.strftime(written)
+    days = table(pd.to_datetime(texts, format=written.replace("-H", "H")))
+    encoder = TableEncoder().fit(table(texts))
+    assert encoder.feature_names == ("t", "x") and not recwarn
+    np.testing.assert_array_equal(encoder.transform(table(texts)), TableEncoder().fit_transform(days))
+    for known in (encoder, TableEncoder.from_json(encoder.to_json())):
+        few = [i for i, day in enumerate(WHEN) if day.day <= 12][:3]  # these rows alone do not tell the order
+        np.testing.assert_array_equal(known.transform(table(texts)[:80].iloc[few]), known.transform(days.iloc[few]))
+        with pytest.raises(DataError, match="'t' held dates in training and holds no dates now, such as '30/30/2020'"):
+            known.transform(table(["30/30/2020"]))
+    parts = [table(texts)[:30], table(texts)[30:]]
+    together = Encoded.of(TableEncoder(), Chunks(lambda: parts)).features
+    np.testing.assert_allclose(together[:, 0], encoder.transform(table(texts))[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{1 + i % 12}/{1 + i // 12 % 12}/2020" for i in range(300)],  # no day above 12
+        [f"{1 + i % 12}/{13 + i % 15}/20{20 + i % 5}" for i in range(200)] + ["13/1/2020"] * 5,  # both
+        [f"{1 + i % 12}/{13 + i % 15}/{20 + i % 5}" for i in range(300)],  # the century is not known
+        [f"{1 + i % 12}/{13 + i % 15}/20{20 + i % 5} {i % 2 * 13}:00 PM" for i in range(300)],  # no such hour
+    ],
+)
+def test_dates_that_may_be_read_in_two_ways_become_categories_with_a_word(texts):
+    with pytest.warns(DataWarning, match="'t' is text and taken for categories, though they look like dates, such as"):
+        names = TableEncoder(TableOptions(min_count=1)).fit(table(texts)).feature_names
+    assert names[0].startswith("t=")
+
+
+def test_units_of_many_numbers_are_spoken_of():
+    with pytest.warns(DataWarning, match="though they look like numbers, such as '100 kg': remove signs, units"):
+        TableEncoder(TableOptions(min_count=1)).fit(table([f"{100 + i % 90} kg" for i in range(400)]))
+
+
+def test_a_column_of_dates_that_is_constant_keeps_its_order_for_its_gaps():
+    texts = ["05/31/2020"] * 30 + [None] * 20
+    options = TableOptions(max_categories=2)
+    assert TableEncoder(options).fit(table(texts)).feature_names == ("t=05/31/2020", "t=(missing)", "x")
+    damaged = TableEncoder().fit(table(WHEN.dt.strftime("%m/%d/%Y"))).to_json().replace("month first", "year first")
+    with pytest.raises(DataError, match="the dates of column 't' are written 'year first'"):
+        TableEncoder.from_json(damaged)
