@@ -72,6 +72,13 @@ def restored(estimator: Any, folder: Folder) -> Any:
             f"the weights in {folder.path!r} have shape {tuple(estimator.x_.shape)}, the model has {estimator.model_.n} "
             "parameters; pass a module of the architecture that was trained."
         )
+    taken = getattr(estimator.model_, "features", None)
+    if folder.encoder is not None and taken is not None and not getattr(estimator, "group_terms", False):
+        made = taken if folder.encoder.sparse else len(folder.encoder.feature_names)
+        if made != taken:
+            raise ModelFolderError(
+                f"the encoder in {folder.path!r} makes {made} features, the model takes {taken}. Save the model again."
+            )
     estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
     estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
     estimator.groups_ = groups_of(manifest)

@@ -282,9 +282,14 @@ def two_valued(y: Any, n: int, classes: Any = None, positive: Any = None) -> tup
     return (values == high).astype(np.int64), (low, high)
 
 
+MOST_CLASSES = 1_000_000
+"""Classes that a number may stand for."""
+
+
 def class_tuple(classes: Any) -> tuple[Any, ...]:
-    """The labels of classes; a number k >= 2 stands for 0 to k - 1. Raises: OptionError where they are none."""
-    if isinstance(classes, Integral) and int(classes) >= 2:
+    """The labels of classes; a number k, 2 to MOST_CLASSES, stands for 0 to k - 1. Raises: OptionError where they are
+    none."""
+    if isinstance(classes, Integral) and 2 <= int(classes) <= MOST_CLASSES:
         return tuple(range(int(classes)))
     try:
         given = tuple(classes.tolist() if hasattr(classes, "tolist") else classes)

@@ -36,3 +36,11 @@ def test_a_module_of_ones_own_is_passed_on(tmp_path):
     with pytest.raises(ModelFolderError):
         (tmp_path / "manifest.json").write_text("{}")
         fb.load(tmp_path)
+
+
+def test_an_encoder_of_other_features_is_refused(tmp_path):
+    fitted = fb.FairClassifier().fit(X, LABELS)
+    fitted.encoder_ = fb.TableEncoder(fb.TableOptions(knots=2)).fit(X)
+    fitted.save(tmp_path)
+    with pytest.raises(ModelFolderError, match="makes 6 features, the model takes 2"):
+        fb.load(tmp_path)

@@ -153,7 +153,7 @@ def test_of_three_labels_and_more_those_spelled_alike_are_named_first():
 
 def test_the_number_of_classes_stands_for_labels_from_0():
     assert class_tuple(3) == class_tuple(np.int64(3)) == class_tuple(range(3)) == (0, 1, 2)
-    for wrong in (1, True, 2.0, "3", ["a"]):
+    for wrong in (1, True, 2.0, "3", ["a"], 10**6 + 1, 10**30):
         with pytest.raises(
             OptionError, match="two or more classes, or their number k where labels are 0 to k - 1; got"
         ):
