@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 Step = Callable[[int], Any]
@@ -28,6 +29,15 @@ def single_thread() -> None:
         os.environ[name] = "1"
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+def memory(entry: str = "VmHWM") -> float:
+    """MiB of this process: VmHWM at most so far, VmRSS now. The peak that `resource` knows includes that of the process
+    which began this one."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(entry + ":"):
+            return int(line.split()[1]) / 1024
+    raise OSError(f"/proc/self/status has no {entry}.")
 
 
 def _block(step: Step, start: int, count: int) -> tuple[float, float]:

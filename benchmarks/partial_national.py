@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import time
 from typing import Any
 
@@ -46,7 +45,7 @@ def measured(bound: str, rows: int, seed: int, data_dir: str | None) -> dict[str
         "features": X.shape[1],
         "seconds": time.perf_counter() - began,
         "processor_seconds": time.process_time() - spent,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mib": harness.memory(),
     }
     for part, at in (("train", train), ("test", test)):
         scores = model.decision_function(X[at])

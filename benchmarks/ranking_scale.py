@@ -10,9 +10,9 @@ are those of its steps; what was reached is measured on all queries. The peak of
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 
+import harness
 import numpy as np
 import torch
 
@@ -32,7 +32,7 @@ OPTIONS = {
 
 def peak() -> float:
     """GiB of memory at the most so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return harness.memory() / 1024
 
 
 def reached(problem: RankingProblem, x: torch.Tensor) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -178,7 +177,7 @@ def peak(what: str, kind: str, rows: int, budget: str | None) -> dict[str, Any]:
         logistic = LogisticRegression().fit(numbers_of(X), y)
         found["positive"] = round(float(logistic.predict(numbers_of(X)).mean()), 4)
     found["seconds"] = round(time.process_time() - start, 2)
-    return {"mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, **found}
+    return {"mib": harness.memory(), **found}
 
 
 def in_own_process(*arguments: str, file: str = __file__) -> dict[str, Any]:

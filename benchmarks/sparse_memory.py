@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import harness
@@ -24,14 +23,6 @@ harness.single_thread()
 ROWS, FEATURES, DENSITY, CLASSES = 15_935, 62_061, 0.001, 20
 LIMITS = {"classifier a9a": 200, "terms a9a": 200, "classifier news20": 1024, "terms news20": 1024}
 STEPS = 300
-
-
-def memory(entry: str) -> float:
-    """MiB of this process: VmRSS now, VmHWM at most so far."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(entry + ":"):
-            return int(line.split()[1]) / 1024
-    raise OSError(f"/proc/self/status has no {entry}.")
 
 
 def news20_sized(seed: int = 0) -> tuple[Any, Any, Any]:
@@ -95,13 +86,13 @@ def run(case: str) -> dict[str, Any]:
 
     assert callable(fairbound.FairClassifier) and callable(fairbound.SFLS)  # names are imported when they are asked for
 
-    base = memory("VmRSS")
+    base = harness.memory("VmRSS")
     kind, _, name = case.partition(" ")
     start = time.perf_counter()
     facts = classifier(name) if kind == "classifier" else terms(name)
     return {
         "interpreter_mib": round(base, 1),
-        "over_mib": round(memory("VmHWM") - base, 1),
+        "over_mib": round(harness.memory() - base, 1),
         "seconds": round(time.perf_counter() - start, 1),
         **facts,
     }

@@ -13,7 +13,6 @@ found through FAIRBOUND_DATA.
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from typing import Any
 
@@ -216,7 +215,7 @@ def main() -> None:
         result = search(attributes, arguments.min_count, arguments.seconds)
     else:
         result = rounds(arguments.bound, arguments.min_count, arguments.rounds)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = harness.memory() / 1024
     harness.emit(
         {
             "benchmark": f"subgroups {arguments.what}",
