@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def repeated_identifiers(frame: Any, remedy: str = KEEP_ONE, held_out: bool = Tr
                 f"Column {name} has {different:,} values on {rows:,} rows. If each is one person, "
                 + (SPLIT.format("rows") if held_out else "")
                 + "limits that take rows for independent are too narrow. "
-                + remedy.format(name)
+                + remedy.format(quote(str(name)))
             )
     return tuple(out)
 

@@ -24,6 +24,7 @@ from fairbound.estimators.trained import MOST
 from fairbound.estimators.training_rows import shaped_by_default
 from fairbound.tables import Encoded, TableOptions
 from fairbound.tables.bending import looked_at, regression
+from fairbound.tables.encode_report import of_one_table
 
 KNOTS = 5
 """Values at which every number bends then."""
@@ -83,7 +84,8 @@ def with_bends(estimator: Any, X: Any, rows: LabelledRows) -> Any:
     more = len(bent.x_) - len(estimator.x_)
     if more <= 0 or not bent.fit_report_["feasible"]:
         return None
-    before, after = ((fit.decision_function(X) > 0) == rows.codes for fit in (estimator, bent))
+    with of_one_table():
+        before, after = ((fit.decision_function(X) > 0) == rows.codes for fit in (estimator, bent))
     gain = (1.0 if rows.weight is None else rows.weight) * (after.astype(float) - before)
     if gain.sum() <= (more**0.5 + SURE) * np.square(gain).sum() ** 0.5:
         return None

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning
 from fairbound.fairness.few_rows import dropped_words_of_groups
-from fairbound.tables.encode_report import dropped_words, identifier_words
+from fairbound.tables.encode_report import dropped_words, empty_words, identifier_words
 
 
 def missing_group_words(missing: Mapping[str, int]) -> list[str]:
@@ -26,8 +26,9 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
 
     facts: a `fit_report_`.
     """
-    said = dropped_words((facts["encoding"] or {}).get("dropped", {}))
-    said += identifier_words((facts["encoding"] or {}).get("identifiers", ()))
+    encoding = facts["encoding"] or {}
+    said = dropped_words(encoding.get("dropped", {})) + identifier_words(encoding.get("identifiers", ()))
+    said += empty_words(encoding.get("empty", 0), encoding.get("rows", 0))
     said += dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
     said += [*facts["remarks"], *filter(None, [facts["telling_feature"]])]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:

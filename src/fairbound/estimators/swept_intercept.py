@@ -32,7 +32,7 @@ FEW = 5
 ALONE = 0.05
 """Share of the weight of all rows that those of such groups have where they are to be decided alike."""
 
-SWEPT = "The model without bounds, its intercept moved until they are met, is better than what training under them found, and is taken."
+SWEPT = "The model without bounds, with the intercept that is best within them, is better than what training under them found, and is taken."
 
 
 def swept_intercept(trained: Trained) -> Trained:

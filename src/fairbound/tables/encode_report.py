@@ -25,6 +25,9 @@ MOSTLY = 0.95
 MANY = 0.2
 """From this share of the training rows on, the report says that their values are too rare to have a feature each."""
 
+FEW = ", as few rows have any one of them."
+"""What is said of values that are less frequent than `min_count`."""
+
 SOME, SHOWN = 3, 40
 """Of values that training never had so many are named, each by so many characters."""
 
@@ -61,6 +64,11 @@ def dropped_words(dropped: Mapping[str, str]) -> list[str]:
     return said
 
 
+def empty_words(empty: int, rows: int) -> list[str]:
+    """What is said of `empty` of so many rows that have no value in any column."""
+    return [f"{empty:,} of {rows:,} rows have no value in any column. Are they blank lines, or sums?"] if empty else []
+
+
 def identifier_words(names: Sequence[str], out: str = "Leave them out of X") -> list[str]:
     """What is said of features that look like identifiers. out: how they are left out."""
     return [
@@ -78,6 +86,7 @@ class EncodeReport:
     unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
     new: dict[str, tuple[str, ...]] = field(default_factory=dict)  # column, without (other) -> values not in training
     rare: dict[str, float] = field(default_factory=dict)  # column -> share of the training rows whose value is too rare
+    full: tuple[str, ...] = ()  # of these, columns that have as many features as they may
     missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
     gaps: dict[str, float] = field(default_factory=dict)  # of these, column -> share of the training rows with none
     empty: int = 0  # rows without a value in any column
@@ -93,18 +102,24 @@ class EncodeReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON data, without the values of `new`: what few people share has no place in a file."""
-        plain = {**asdict(self), "ignored": list(self.ignored), "identifiers": list(self.identifiers)}
+        plain = {
+            **asdict(self),
+            "ignored": list(self.ignored),
+            "identifiers": list(self.identifiers),
+            "full": list(self.full),
+        }
         return {name: value for name, value in plain.items() if name != "new"}
 
     def column_lines(self) -> list[str]:
-        """What is said of columns that were dropped, and of features that look like identifiers."""
-        return dropped_words(self.dropped) + identifier_words(self.identifiers)
+        """What is said of columns that were dropped, of features that look like identifiers, and of rows without any
+        value."""
+        return dropped_words(self.dropped) + identifier_words(self.identifiers) + empty_words(self.empty, self.rows)
 
     def rare_lines(self) -> list[str]:
         """A sentence for each column of which many training rows share one feature."""
         return [
-            f"Column {name!r}: {100 * share:.0f} % of the training rows have one of its less frequent values, which share one feature. "
-            "options=TableOptions(max_categories=...) gives more values their own."
+            f"Column {name!r}: {100 * share:.0f} % of the training rows have one of its less frequent values, which share one feature"
+            + (". options=TableOptions(max_categories=...) gives more values their own." if name in self.full else FEW)
             for name, share in self.rare.items()
             if share >= MANY
         ]
@@ -118,7 +133,7 @@ class EncodeReport:
             usual = self.rare.get(name, 0.0)
             if name in besides or not self._far_more(count, usual):
                 continue
-            rare = f" or that was too rare there (of its own rows {100 * usual:.0f} %)" if usual else ""
+            rare = f" or that was too rare there (as in {100 * usual:.2g} % of its own rows)" if usual else ""
             out.append(
                 f"{name}: {count:,} of {self.rows:,} rows have a value that training did not know{rare}, so the column says little of them. Is "
                 "it written as in the training table?"
@@ -138,11 +153,7 @@ class EncodeReport:
             for name, usual in self.gaps.items()
             if self._far_more(self.missing[name], usual)
         ]
-        if self.empty:
-            out.append(
-                f"{self.empty:,} of {self.rows:,} rows have no value in any column. Are they blank lines, or sums?"
-            )
-        return out
+        return out + empty_words(self.empty, self.rows)
 
     def _strange_numbers(self) -> list[str]:
         """Of columns of numbers unlike those of training."""

@@ -9,7 +9,7 @@ What becomes of a column, decided on the training table:
   classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
   0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
-  2024-05-31, with a time or not, where they have more than 50 different values, or than a stated ``max_categories``.
+  2024-05-31, 31.05.2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
   ``name=(missing)``. Blanks around a text do not count, an empty text is missing, and 1, 1.0 and "1" are one category.
@@ -32,6 +32,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """
 
     _laid: Layout | None = None
+    _most: float = inf  # columns of a column of categories at most; known while training goes on
 
     def __init__(self, options: TableOptions | None = None) -> None:
         self.options = options or TableOptions()
@@ -248,6 +250,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
         self.learnt, self.scale, self.dropped = tuple(learnt), None, dropped
         self._inputs, self.named, self._told = inputs, named, set()
+        self._most = self.options.most_categories(rows)
 
     def _filled(
         self, read: Table, given: Mapping[str, Column], dtype: Any, by_column: bool, positional: bool
@@ -341,6 +344,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             unseen={name: found.rows for name, found in unseen.items() if found.rows},
             new={name: found.new for name, found in unseen.items() if found.new},
             rare={spec.name: spec.rare for spec, _, _ in categories if spec.rare},
+            full=tuple(spec.name for spec, _, _ in categories if spec.rare and len(spec.values) + 1 >= self._most),
             missing={name: gone[name] for name in self.columns if gone[name]},
             gaps={spec.name: spec.gaps for spec in self.learnt or () if gone[spec.name]},
             **asdict(outside),

@@ -60,7 +60,7 @@ class Ranges:
             width = spec.high - spec.low
             beyond = np.count_nonzero((values < spec.low) | (values > spec.high))
             far = np.count_nonzero((values < spec.low - width) | (values > spec.high + width))
-            found.ranges[spec.name] = "" if spec.kind == "days" else f" ({spec.low:.10g} to {spec.high:.10g})"
+            found.ranges[spec.name] = "" if spec.kind == "days" else f" (about {spec.low:.10g} to {spec.high:.10g})"
             if beyond and spec.kind == "number":  # new dates come after those of training
                 found.beyond[spec.name] = int(beyond)
             if far:

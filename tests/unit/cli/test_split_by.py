@@ -134,4 +134,6 @@ def test_columns_that_are_warned_of():
         }
     )
     assert [said.split()[1] for said in repeated_identifiers(frame)] == ["patient_id", "subject"]
+    (said,) = repeated_identifiers(frame[["patient_id"]].set_axis(["patient id"], axis=1), "take --split-by {}.")
+    assert said.endswith("take --split-by 'patient id'.")
     assert units_of(pd.DataFrame({"a": ["x", None, "x", None]}), "a").tolist() == [0, 5, 0, 7]

@@ -21,9 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
+from fairbound.rows.shards import ALONE
 from fairbound.tables import TableEncoder, TableOptions
+from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import read_columns
 from fairbound.tables.group_terms import GroupTerms
+from fairbound.tables.in_parts import encode_chunks
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -167,6 +170,20 @@ def test_a_column_of_categories_has_at_most_250_columns_fewer_in_long_tables(row
     assert len(encoder.feature_names) == columns and encoder.feature_names[-1] == "c=(other)"
     assert TableOptions().most_categories(0) == 250  # a process without rows
     assert len(TableEncoder(TableOptions(max_categories=280)).fit(frame).feature_names) == 280
+
+
+def test_more_columns_are_advised_only_where_they_would_be_used():
+    values = [f"v{i % 40}" if i < 600 else f"rare{i}" for i in range(800)]
+    for most, advised in ((20, True), (45, False)):
+        encoder = TableEncoder(TableOptions(max_categories=most)).fit(pd.DataFrame({"c": values}))
+        (said,) = encoder.encode(pd.DataFrame({"c": values}))[1].rare_lines()
+        assert said.endswith(
+            "gives more values their own." if advised else "share one feature, as few rows have any one of them."
+        )
+    parts = [pd.DataFrame({"c": values[i::2]}) for i in (0, 1)]
+    for most, advised in ((20, True), (45, False)):
+        _, report = encode_chunks(TableEncoder(TableOptions(max_categories=most)), Chunks(lambda: parts), ALONE)
+        assert report.full == (("c",) if advised else ())
 
 
 def test_literal_other_and_missing_texts_do_not_collide_with_the_pools():
@@ -700,7 +717,7 @@ def test_the_intervals_that_pandas_cuts_numbers_into_are_categories():
 
 def test_a_dropped_text_column_is_told_what_it_looks_like():
     pd = pytest.importorskip("pandas")
-    days = pd.Series(pd.date_range("2022-01-01", periods=1200, freq="8h")).dt.strftime("%d/%m/%Y")
+    days = pd.Series(pd.date_range("2022-01-01", periods=1200, freq="8h")).dt.strftime("%d/%m/%y")
     codes = [f"{7919 * i % 100_000:05d}" for i in range(1200)]
     plain = [str(10_000 + 7 * i) for i in range(1200)]
     table = pd.DataFrame({"day": days, "code": codes, "plain": plain, "x": np.arange(1200.0)})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import fairbound as fb
 from fairbound.base.errors import DataError
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 from fairbound.tables.encode_report import merged_reports
@@ -40,10 +42,10 @@ def test_nothing_is_said_of_rows_like_those_of_training():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"debt": lambda c: c * 1000}, "debt: 200 of 200 rows hold a number outside training's range (0 to "),
+        ({"debt": lambda c: c * 1000}, "debt: 200 of 200 rows hold a number outside training's range (about 0 to "),
         ({"debt": lambda c: c / 1000}, "debt: 200 of 200 rows hold a number tiny beside those of training"),
-        ({"debt": lambda c: -c}, "debt: 200 of 200 rows hold a number outside training's range (0 to "),
-        ({"debt": lambda c: c.where(c.index > 2, 1e7)}, "debt: 3 of 200 rows hold a value far outside training's range (0 to "),
+        ({"debt": lambda c: -c}, "debt: 200 of 200 rows hold a number outside training's range (about 0 to "),
+        ({"debt": lambda c: c.where(c.index > 2, 1e7)}, "debt: 3 of 200 rows hold a value far outside training's range (about 0 to "),
         ({"opened": lambda c: c.where(c.index > 0, "9999-12-31")}, "opened: 1 of 200 rows hold a value far outside training's range."),
         ({"debt": lambda c: c * np.nan}, "debt: 200 of 200 rows are missing, in training 0 %"),
         ({"age": lambda c: c * np.nan}, "age: 200 of 200 rows are missing, in training 5 %"),
@@ -127,3 +129,16 @@ def test_many_columns_with_a_value_far_outside_are_named_in_one_sentence():
     assert said == [
         "4 columns hold values far outside training's range in some of 300 rows: a (2), b (2), c (2), d (2). Are they right?"
     ]
+
+
+@pytest.mark.parametrize("bound", [None, "demographic_parity <= 0.1"])
+def test_training_rows_without_any_value_are_spoken_of_once(bound):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
+    X[:100] = np.nan
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model = fb.FairClassifier(bound).fit(X, X.b.gt(0) * 1, sensitive_features=rng.choice(["x", "y"], 400))
+    begins = "100 of 400 rows have no value in any column."
+    assert [str(w.message).startswith(begins) for w in found].count(True) == 1
+    assert any(said.startswith(begins) for said in model.fit_report_["warnings"])
