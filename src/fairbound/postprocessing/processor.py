@@ -178,9 +178,10 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if untried and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
             warnings.warn(KNOWN, DataWarning, stacklevel=2)
-        if self.fit_report_["shortfall"]:
+        if self.fit_report_["shortfall"] or not self.randomised:  # mixtures do not move in steps
             for said in self.fit_report_["small_groups"]:
                 warnings.warn(said, DataWarning, stacklevel=2)
+        if self.fit_report_["shortfall"]:
             warnings.warn(f"{self.fit_report_['shortfall']} {INSTEAD}", ConvergenceWarning, stacklevel=2)
         elif {group["selection_rate"] for group in self.fit_report_["groups"]} in ({0.0}, {1.0}):
             self.fit_report_["warnings"].append(ALIKE)

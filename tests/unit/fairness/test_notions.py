@@ -92,6 +92,7 @@ def test_texts_as_shown():
         ("demographic_parity <= ", "cannot read the constraint"),
         (0.02, "cannot read the constraint 0.02"),
         ("demografic_parity <= 0.1", "unknown constraint 'demografic_parity'; did you mean 'demographic_parity'"),
+        ("true_positive_rate >= 0.9", "did you mean 'true_positive_rate_parity'.*'recall of class b >= 0.95'"),
         ("dp <= 0.1", r"unknown constraint 'dp'; did you mean 'demographic_parity'\? All"),
         ("equalized_odds_difference <= 0.1", r"did you mean 'equalized_odds'\? All"),
         ("four_fifths >= 0.8", r"did you mean 'demographic_parity_ratio'\? All"),

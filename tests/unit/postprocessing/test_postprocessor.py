@@ -324,6 +324,20 @@ def test_a_constant_score_leaves_only_constant_decisions_and_says_so():
     assert (np.diff(none.decision_function(X2, sex2)[order]) >= 0).all()
 
 
+def test_a_group_of_few_rows_is_warned_of_where_thresholds_move_in_steps():
+    rng = np.random.default_rng(0)
+    sex = np.array(["F", "M"] * 500 + ["t"] * 3)
+    scores = rng.normal(size=len(sex))
+    y = (scores + rng.normal(size=len(sex)) > 0).astype(int)
+    with pytest.warns(DataWarning, match=r"too few training rows for a difference this small in 't' \(3\)"):
+        made = fb.PostProcessor(constraint="demographic_parity <= 0.3").fit(scores, y, sex)
+    assert made.fit_report_["shortfall"] is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        fb.PostProcessor(constraint="demographic_parity <= 0.3", randomised=True).fit(scores, y, sex)
+
+
+@pytest.mark.filterwarnings("ignore:.*too few training rows")  # of steps of 1/1500
 def test_that_every_row_gets_the_same_decision_is_said_where_nothing_is_better_in_three_digits():
     """The row of the highest score is positive: a mixture may take 15 % of it, which of 3,000 rows three digits do not show."""
     rng = np.random.default_rng(0)
@@ -332,10 +346,15 @@ def test_that_every_row_gets_the_same_decision_is_said_where_nothing_is_better_i
     scores[0], y[0] = 9.0, 1
     with pytest.warns(ConvergenceWarning, match=r"nothing is better .* costs=\(of") as caught:
         made = fb.PostProcessor(constraint="demographic_parity <= 1e-4").fit(scores, y, sex)
-    assert len(caught) == 1 and not made.predict(scores, sex).any() and made.fit_report_["shortfall"] is None
+    assert (
+        [w.category for w in caught].count(ConvergenceWarning) == 1
+        and not made.predict(scores, sex).any()
+        and made.fit_report_["shortfall"] is None
+    )
     assert any("nothing is better" in said for said in made.fit_report_["warnings"])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", ConvergenceWarning)
+        warnings.simplefilter("ignore", DataWarning)
         paid = fb.PostProcessor(constraint="demographic_parity <= 1e-4", costs=(1, 49)).fit(scores, y, sex)
     assert 0 < paid.predict(scores, sex).mean() < 1
 

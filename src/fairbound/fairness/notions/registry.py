@@ -59,6 +59,9 @@ def register(*other_names: str) -> Callable[[B], B]:
     return known
 
 
+OF_A_CLASS = " A least recall is stated of a class, as in 'recall of class b >= 0.95'."
+
+
 def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     """The bound stated by `text`, as in "demographic_parity <= 0.02" or "equalized_odds[sum,crossed] <= 0.05".
 
@@ -79,6 +82,7 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     if name not in NOTIONS:
         meant = _meant(name)
         where = f" The module {own[1]!r} registers no such notion." if own else (
+            OF_A_CLASS * (">=" in text) +
             " One of your own is named after its module, as 'module:notion', or its module imported first."
         )  # fmt: skip
         raise OptionError(f"unknown constraint {name!r}{meant} All {len(NOTIONS)} stand in docs/bounds.md.{where}")
