@@ -58,7 +58,8 @@ def run_fit(options: FitOptions) -> Outcome:
     classifier_bounds(of_options(options, bounds, rows))
     rows.check_bounds(bounds)
     split = held_out(options, rows)
-    parts = None if split is None else encoded(options, rows, split, shards)
+    with silenced(DataWarning):  # the report says it
+        parts = None if split is None else encoded(options, rows, split, shards)
     for said in parts.identifiers if parts else ():
         say(said)
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out, of_left_out
+from fairbound.cli.advice import for_commands
 from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.frontier_page import certifiable, shown_by_group
@@ -102,7 +103,8 @@ def _of_seed(
 ) -> tuple[list[dict[str, Any]], np.ndarray]:
     """The points of one seed, without a bound, then under each, and (k, n) the held-out rows that each decides wrong.
     first: whether the page shows it group by group."""
-    parts = encoded(options, rows, split)
+    with silenced(DataWarning):  # the report says it
+        parts = encoded(options, rows, split)
     by_group = first and len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
     points: list[dict[str, Any]] = []
     wrong, free = [], None
@@ -178,7 +180,7 @@ def _point(stated: Bound | None, seed: int, found: dict[str, Any], classifier: F
         **of_left_out(judged),
         "train_value": trained[0]["train_value"] if trained else None,
         "feasible": facts["feasible"] if trained else None,
-        "warnings": facts["warnings"] if trained else [],
+        "warnings": [for_commands(said) for said in facts["warnings"]] if trained else [],
         "seconds": facts["seconds"],
         "interrupted": interrupted(classifier),
     }

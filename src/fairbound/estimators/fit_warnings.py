@@ -19,6 +19,14 @@ def missing_group_words(missing: Mapping[str, int]) -> list[str]:
     return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
 
 
+def encoding_words(encoding: Mapping[str, Any] | None) -> list[str]:
+    """What is said of the training table: of columns that were dropped or look like identifiers, and of rows without any
+    value. encoding: an `EncodeReport` as plain data."""
+    found = encoding or {}
+    columns = dropped_words(found.get("dropped", {})) + identifier_words(found.get("identifiers", ()))
+    return columns + empty_words(found.get("empty", 0), found.get("rows", 0))
+
+
 def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
     """Warns: DataWarning of columns and groups that were left out, of groups that are too small for a bound, of rows
     whose group is not known, of a feature that tells the label, and of a bound that says less than it seems to;
@@ -26,9 +34,7 @@ def warn_of_fit(facts: Mapping[str, Any], trained_under: Sequence[Any]) -> None:
 
     facts: a `fit_report_`.
     """
-    encoding = facts["encoding"] or {}
-    said = dropped_words(encoding.get("dropped", {})) + identifier_words(encoding.get("identifiers", ()))
-    said += empty_words(encoding.get("empty", 0), encoding.get("rows", 0))
+    said = encoding_words(facts["encoding"])
     said += dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
     said += [*facts["remarks"], *filter(None, [facts["telling_feature"]])]
     for text in [*said, *facts["small_groups"], *missing_group_words(facts["missing_group_rows"])]:

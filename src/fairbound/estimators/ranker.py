@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
+from fairbound.estimators.fit_warnings import encoding_words
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.parameter_checks import check_options
@@ -110,6 +111,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
+        for said in encoding_words(self.fit_report_["encoding"]):
+            warnings.warn(said, DataWarning, stacklevel=users_line())
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=users_line())
         return self

@@ -46,7 +46,10 @@ MOST_WORK = 1e8
 """GRID is tried on as many rows as keep the product of cells with the smaller number of rows and columns below this,"""
 
 PER_COLUMN, MOST_OF_WIDE = 10, 1e9
-"""or on so many for each column where these are more, and that product is below MOST_OF_WIDE; else not at all."""
+"""or MOST_OF_WIDE, if that is on no more than PER_COLUMN rows for each column."""
+
+FEWEST = 500
+"""Rows on which it may be decided for a table that has more."""
 
 
 class Decayed(Penalised):
@@ -122,7 +125,7 @@ def auto_decay(problem: FairProblem) -> float:
     A = np.ones((len(taken), model.features + model.bias), dtype=np.float32, order="F")
     for part in slices(len(taken)):
         A[part, : model.features] = features[taken[part]].cpu().numpy()
-    if rows < model.features:  # as many columns as rows have the same scores, at the same length of the weights
+    if len(taken) < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         A = np.column_stack([np.linalg.qr(A[:, : model.features].T)[1].T, A[:, model.features :]])
     weights = A.shape[1] - model.bias
     mass = _mass(problem)[taken].cpu().double().numpy()
@@ -154,12 +157,14 @@ def auto_decay(problem: FairProblem) -> float:
 
 def _taken(rows: int, columns: int, models: int) -> np.ndarray:
     """The rows that leave-one-out takes of a table for so many models: all, an even part, or none."""
-    if rows * columns * min(rows, columns) <= MOST_WORK / models:
-        return np.arange(rows)
-    part = int(min(rows, max(MOST_WORK / models / columns**2, PER_COLUMN * columns)))
-    if part * columns * min(part, columns) > MOST_OF_WIDE / models:
-        return np.arange(0)
-    return np.arange(part) * rows // part
+    usual, wide = (_rows_within(most / models, columns) for most in (MOST_WORK, MOST_OF_WIDE))
+    part = min(rows, max(usual, min(wide, PER_COLUMN * columns)))
+    return np.arange(part) * rows // part if part >= min(rows, FEWEST) else np.arange(0)
+
+
+def _rows_within(work: float, columns: int) -> int:
+    """The rows whose cells times the smaller number of rows and columns is at most `work`."""
+    return int(work / columns**2 if work >= columns**3 else (work / columns) ** 0.5)
 
 
 def leave_one_out(

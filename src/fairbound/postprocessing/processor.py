@@ -137,7 +137,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError
             for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
             ConvergenceWarning where mixtures of thresholds would be more accurate by a point or more, or every row gets
-            the same decision; DataWarning of rows whose group is missing.
+            the same decision; DataWarning of rows whose group is missing, and of groups of too few rows for a bound
+            where thresholds move in steps.
         """
         stated = self._checked()
         if y is None:

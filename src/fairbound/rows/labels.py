@@ -298,7 +298,7 @@ def class_tuple(classes: Any) -> tuple[Any, ...]:
         given = ()
     if isinstance(classes, str | bytes) or len(given) < 2:
         raise OptionError(
-            f"classes must be the labels of two or more classes, or their number k where labels are 0 to k - 1; got {str(classes)[:60]!r}."
+            f"classes must be the labels of two or more classes, or their number k, up to {MOST_CLASSES:,}, where labels are 0 to k - 1; got {str(classes)[:60]!r}."
         )
     return given
 

@@ -148,8 +148,8 @@ def _multiples(A: np.ndarray) -> np.ndarray | None:
     if not least:
         return None
     r = np.einsum("mde,de->m", A, A[0]) / least
-    apart = np.abs(A - r[:, None, None] * A[0]).max(axis=(1, 2))
-    return r if (apart <= 1e-12 * np.abs(A[0]).max() * np.maximum(r, 1.0)).all() else None
+    apart, sizes = (np.abs(of).max(axis=(1, 2)) for of in (A - r[:, None, None] * A[0], A))
+    return r if (r >= 0).all() and (apart <= 1e-12 * sizes).all() else None
 
 
 Inverse = Callable[[np.ndarray], np.ndarray]

@@ -22,10 +22,10 @@ _SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(.*)")
 _CLOCK = re.compile(r" (\d{1,2})(:\d\d(?::\d\d)?)(?: ?([AP])M)?", re.IGNORECASE)
 
 
-def as_days(column: Column, order: str = "") -> Column:
-    """A column of texts all of which are dates as days; any other as it is. order: one of ORDERS, where slashes part
-    them; "": as the column tells."""
-    order = order or order_of(column.categories)
+def as_days(column: Column, order: str | None = None) -> Column:
+    """A column of texts all of which are dates as days; any other as it is. order: what comes first where slashes part
+    them, one of ORDERS; "": such texts are no dates; None: as the column tells."""
+    order = order_of(column.categories) if order is None else order
     if not column.coded or no_date(column, order) is not None:
         return column
     stamps = np.array([_read(text, order) for text in column.categories] + ["NaT"], dtype="datetime64[us]")

@@ -86,7 +86,7 @@ class EncodeReport:
     unseen: dict[str, int] = field(default_factory=dict)  # column -> rows whose value is unseen or too rare in training
     new: dict[str, tuple[str, ...]] = field(default_factory=dict)  # column, without (other) -> values not in training
     rare: dict[str, float] = field(default_factory=dict)  # column -> share of the training rows whose value is too rare
-    full: tuple[str, ...] = ()  # of these, columns that have as many features as they may
+    full: tuple[str, ...] = ()  # of these, columns that were allowed no more features
     missing: dict[str, int] = field(default_factory=dict)  # column -> rows with no value
     gaps: dict[str, float] = field(default_factory=dict)  # of these, column -> share of the training rows with none
     empty: int = 0  # rows without a value in any column
@@ -98,22 +98,19 @@ class EncodeReport:
     dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
     ignored: tuple[str, ...] = ()  # columns of this table that training did not have
     identifiers: tuple[str, ...] = ()  # features that look like identifiers in training
+    doubts: tuple[str, ...] = ()  # what is said of training's columns of categories that look like numbers or dates
     positional: bool = False  # columns were matched by place because one of the two tables has no names
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON data, without the values of `new`: what few people share has no place in a file."""
-        plain = {
-            **asdict(self),
-            "ignored": list(self.ignored),
-            "identifiers": list(self.identifiers),
-            "full": list(self.full),
-        }
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         return {name: value for name, value in plain.items() if name != "new"}
 
     def column_lines(self) -> list[str]:
-        """What is said of columns that were dropped, of features that look like identifiers, and of rows without any
-        value."""
-        return dropped_words(self.dropped) + identifier_words(self.identifiers) + empty_words(self.empty, self.rows)
+        """What is said of columns that were dropped or are doubtful, of features that look like identifiers, and of rows
+        without any value."""
+        columns = dropped_words(self.dropped) + [said[0].upper() + said[1:] for said in self.doubts]
+        return columns + identifier_words(self.identifiers) + empty_words(self.empty, self.rows)
 
     def rare_lines(self) -> list[str]:
         """A sentence for each column of which many training rows share one feature."""

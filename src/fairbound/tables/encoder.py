@@ -32,7 +32,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ from fairbound.tables.encode_report import EncodeReport, dropped_words, is_of_on
 from fairbound.tables.features import CategoryFeature, Feature, Unseen, converted, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
-from fairbound.tables.learning import check_options, finite, infinite_error, learn_column
+from fairbound.tables.learning import check_options, finite, infinite_error, learn_column, warned_of
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import TableOptions
 from fairbound.tables.scaled import learn_scale, scaled
@@ -78,7 +77,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """
 
     _laid: Layout | None = None
-    _most: float = inf  # columns of a column of categories at most; known while training goes on
 
     def __init__(self, options: TableOptions | None = None) -> None:
         self.options = options or TableOptions()
@@ -90,6 +88,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self.named = False  # whether the training table had column names
         self.identifiers: tuple[str, ...] = ()  # features that look like identifiers in the training table; not saved
+        self.doubts: tuple[str, ...] = ()  # what is said of columns that became categories; not saved
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
@@ -205,7 +204,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         read = read_columns(table)
         check_options(self.options, read)
         missing, infinite, dropped = {}, {}, {}
-        learnt: list[Feature] = []
+        learnt, doubts = list[Feature](), list[str]()
         numbers = [c for c in read.columns if not c.coded and c.name not in self.options.categorical]
         ordinary = learn_numbers(numbers, self.options.most_knots)
         for raw in read.columns:
@@ -217,12 +216,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 infinite[column.name] = bad
             if gone := int(column.missing.sum()):
                 missing[column.name] = gone
-            spec, reason = learn_column(column, self.options)
-            if spec is not None:
-                learnt.append(spec)
+            spec, reason, doubt = learn_column(column, self.options)
+            doubts += [doubt] * bool(doubt)
+            learnt += [] if spec is None else [spec]
             if reason is not None:
                 dropped[column.name] = reason
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
+        self.doubts = warned_of(doubts)
         plain = [c for c in numbers if c.kind == "number" and c.name not in dropped]  # a date is no identifier
         self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
         if self.options.by_labels:
@@ -250,7 +250,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
         self.learnt, self.scale, self.dropped = tuple(learnt), None, dropped
         self._inputs, self.named, self._told = inputs, named, set()
-        self._most = self.options.most_categories(rows)
 
     def _filled(
         self, read: Table, given: Mapping[str, Column], dtype: Any, by_column: bool, positional: bool
@@ -344,7 +343,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             unseen={name: found.rows for name, found in unseen.items() if found.rows},
             new={name: found.new for name, found in unseen.items() if found.new},
             rare={spec.name: spec.rare for spec, _, _ in categories if spec.rare},
-            full=tuple(spec.name for spec, _, _ in categories if spec.rare and len(spec.values) + 1 >= self._most),
+            full=tuple(spec.name for spec, _, _ in categories if spec.full),
             missing={name: gone[name] for name in self.columns if gone[name]},
             gaps={spec.name: spec.gaps for spec in self.learnt or () if gone[spec.name]},
             **asdict(outside),
@@ -353,6 +352,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             ignored=() if positional else tuple(name for name in read.names if name not in known),
             positional=positional and (self.named or read.named),
             identifiers=self.identifiers,
+            doubts=self.doubts,
         )
         return self.last_report
 

@@ -18,6 +18,7 @@ from fairbound.tables.options import TableOptions
 
 OTHER = "(other)"
 TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
+LOOKED_AT = 100  # texts of a column, evenly spread
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 
@@ -39,6 +40,7 @@ class CategoryFeature:
     other: bool
     missing: bool
     rare: float = 0.0  # share of the training rows whose value is none of `values`
+    full: bool = False  # whether some of these values were frequent enough for a feature of their own
     gaps: float = 0.0  # share of the training rows without a value
 
     @property
@@ -90,7 +92,7 @@ Feature = NumberFeature | CategoryFeature
 _NUMBER = re.compile(
     r"\s*([^\w\s]|[A-Z]{3}(?=\s))?\s*[-+]?\d{1,3}([,.' ]?\d{3})*([.,]\d+)?\s*([^\w\s]|(?<=\s)[^\W\d_]{1,4})?\s*"
 )
-_DATE = re.compile(r"\s*([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})(\D|$)")
+_DATE = re.compile(r"\s*([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})([ T]|$)")
 
 
 def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeature | None, str | None]:
@@ -107,6 +109,7 @@ def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeatu
     pairs = zip(counts.tolist(), column.categories, strict=True)
     ranked = sorted((-count, text) for count, text in pairs if count > 0 and text != OTHER)
     kept = [text for count, text in ranked if -count >= min_count]
+    frequent_enough = len(kept)
     if len(kept) < distinct or len(kept) > most:
         kept = kept[: most - 1]
     rows, frequent = len(column.values), set(kept)
@@ -118,6 +121,7 @@ def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeatu
         other=len(kept) < distinct,
         missing=known < rows,
         rare=rare / rows,
+        full=len(kept) < frequent_enough,
         gaps=1 - known / rows,
     )
     if len(feature.feature_names) > 1:
@@ -130,7 +134,7 @@ def learn_category(column: Column, options: TableOptions) -> tuple[CategoryFeatu
 
 def meant(texts: Sequence[str]) -> str:
     """What texts that are too many for categories look like, and how they are kept; "" where they look like nothing."""
-    some = texts[:20]
+    some = texts[:: -(-len(texts) // LOOKED_AT)]
     if all(_DATE.match(text) for text in some):
         return (
             f"; they look like dates, such as {some[0]!r}: make it a column of dates (pandas.to_datetime; a Parquet file "

@@ -18,7 +18,7 @@ from fairbound.tables.columns import as_category, as_number, read_columns
 from fairbound.tables.encode_report import EncodeReport, merged_reports
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import Feature
-from fairbound.tables.learning import check_options, infinite_error, learn_column
+from fairbound.tables.learning import check_options, infinite_error, learn_column, warned_of
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
 
@@ -92,13 +92,14 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             )
         for so_far, column in zip(first, part, strict=True):
             so_far.merge(column)
-    learnt, dropped = list[Feature](), dict[str, str]()
+    learnt, dropped, doubts = list[Feature](), dict[str, str](), list[str]()
     for whole in first:
         if whole.infinite and options.infinite == "error":
             raise infinite_error(whole.name, whole.infinite, whole.first)
         numbers = whole.kind in ("number", "days")
         try:
-            spec, reason = whole.number_feature() if numbers else learn_column(whole.as_column(), options)
+            number = (*whole.number_feature(), "") if numbers else None
+            spec, reason, doubt = number or learn_column(whole.as_column(), options)
         except (
             DataError
         ) as error:  # its column has the texts in another order than the table, so its row is not the table's
@@ -107,7 +108,9 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             learnt.append(spec)
         if reason is not None:
             dropped[whole.name] = reason
+        doubts += [doubt] * bool(doubt)
     encoder.adopt(learnt, dropped, tuple(column.name for column in first), named, first[0].rows)
+    encoder.doubts = warned_of(doubts)
 
 
 def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None:

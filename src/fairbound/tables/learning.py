@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from fairbound.tables.columns import Column, Table, as_category, as_number, is_n
 from fairbound.tables.dates import as_days
 from fairbound.tables.features import TO_NUMBERS, Feature, is_quantity, learn_category, meant
 from fairbound.tables.numbers import learn_number
-from fairbound.tables.options import TableOptions
+from fairbound.tables.options import FEWEST, TableOptions
 
 CODE = "If the column is a code, name it in TableOptions(categorical=...)."
 _MOSTLY = 0.95
@@ -31,24 +32,27 @@ def check_options(options: TableOptions, read: Table) -> None:
         )
 
 
-def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, str | None]:
-    """What becomes of a training column that is `finite`, and why it is dropped. Warns: DataWarning where it becomes
-    categories though most of its texts are numbers."""
+def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, str | None, str]:
+    """What becomes of a training column that is `finite`, why it is dropped, and what is said where it becomes
+    categories though its texts look like numbers or dates."""
     column = _settle(given, options)
     if not column.coded:
-        return learn_number(column, options.most_knots)
+        return *learn_number(column, options.most_knots), ""
     spec, reason = learn_category(column, options)
+    said = ""
     if spec is not None and given.name not in options.categorical:
         said = _of_amounts(given)
         if not said and given.kind != "category":
             said = _of_numbers(given, options.many) or _of_many(given, options.many)
-        if said:
-            warnings.warn(
-                f"column {given.name!r} is text and taken for categories, though {said} {CODE}",
-                DataWarning,
-                stacklevel=users_line(),
-            )
-    return spec, reason
+    doubt = f"column {given.name!r} is text and taken for categories, though {said} {CODE}" if said else ""
+    return spec, reason, doubt
+
+
+def warned_of(doubts: Sequence[str]) -> tuple[str, ...]:
+    """What is said of columns. Warns: DataWarning of each."""
+    for said in doubts:
+        warnings.warn(said, DataWarning, stacklevel=users_line())
+    return tuple(doubts)
 
 
 def _of_amounts(column: Column) -> str:
@@ -77,8 +81,8 @@ def _of_numbers(column: Column, many: int) -> str:
 
 
 def _of_many(column: Column, many: int) -> str:
-    """What is said of more texts than that which look like dates, or numbers with units; "" of others."""
-    words = meant(column.categories) if len(column.categories) > many else ""
+    """What is said of more texts than that, and than FEWEST, which look like dates, or numbers with units; "" of others."""
+    words = meant(column.categories) if len(column.categories) > max(many, FEWEST) else ""
     return f"{words.removeprefix('; ')}." if words else ""
 
 

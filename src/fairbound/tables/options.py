@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from fairbound.base.errors import OptionError
 from fairbound.tables.bending import MOST
 
-FEWEST, MOST_CATEGORIES, VALUES = 50, 250, 25_000_000
-"""Columns of one categorical column: the most in long tables, the most in others, and how many values they may hold."""
+FEWEST, MOST_CATEGORIES = 50, 250
+"""Columns that a categorical column may become in long tables, and in others."""
+
+VALUES = 25_000_000
+"""Rows times columns of one categorical column; a table is long where MOST_CATEGORIES would make more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +26,8 @@ class TableOptions:
     min_count: training rows that a category needs for a column of its own, >= 1.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not. None: 250,
         and fewer, down to 50, where they would hold more than 25 million values.
-    unique_share: text with more than max_categories values (None: 50) is dropped where this share of its rows, in
-        (0, 1], is distinct.
+    unique_share: text with more values than max_categories, or than 50 where that is None, is dropped where this share
+        of its rows, in (0, 1], is distinct.
     infinite: "error", or "missing": infinities count as missing.
     sparse_scale: of sparse tables: "max_abs" divides each column by its largest |x|, "none" leaves it.
     Raises: OptionError for a value out of range.

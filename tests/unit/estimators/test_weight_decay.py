@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
-from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, auto_decay, leave_one_out
+from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, _taken, auto_decay, leave_one_out
 from fairbound.fairness.objectives import ClassLosses
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
@@ -169,14 +169,44 @@ def test_an_even_part_of_a_large_table_decides_for_all_of_it(monkeypatch):
 def test_tables_too_wide_to_try_it_take_the_usual_amount(rows, monkeypatch):
     X, y, _ = rows
     own = "fairbound.estimators.weight_decay."
+    monkeypatch.setattr(own + "FEWEST", 40)
     monkeypatch.setattr(own + "MOST_WORK", 39 * 4 * 4)
     monkeypatch.setattr(own + "MOST_OF_WIDE", 40 * 4 * 4 - 1)
     assert auto_decay(problem_of(X, y)) == USUAL / 60
-    monkeypatch.setattr(own + "MOST_OF_WIDE", 40 * 4 * 4)
+    monkeypatch.setattr(own + "MOST_OF_WIDE", 60 * 4 * 4)
     of_ten_rows_each = auto_decay(problem_of(X, y))
     assert of_ten_rows_each != USUAL / 60
     monkeypatch.setattr(own + "MOST_WORK", 40 * 4 * 4)
     assert auto_decay(problem_of(X, y)) == of_ten_rows_each
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "models", "taken"),
+    [
+        (60, 4, 1, 60),
+        (25_000, 60, 1, 25_000),  # 9e7
+        (100_000, 60, 1, 27_777),
+        (20_000, 381, 1, 3_810),  # ten for each column
+        (20_000, 1_000, 1, 1_000),  # 1e9
+        (20_000, 2_000, 1, 707),  # fewer rows than columns: 707^2 2000
+        (900, 1_000, 1, 900),
+        (20_000, 5_000, 1, 0),
+        (20_000, 381, 10, 688),
+    ],
+)
+def test_wide_tables_are_decided_by_as_many_rows_as_the_work_allows(rows, columns, models, taken):
+    found = _taken(rows, columns, models)
+    assert len(found) == taken and (np.diff(found) >= rows // max(taken, 1)).all()
+
+
+def test_as_many_columns_as_the_part_has_rows_decide_the_same(monkeypatch):
+    """With fewer rows than columns the table is turned, which leaves all scores as they are."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 60))
+    y = (X[:, 0] + rng.logistic(size=40) > 0).astype(float)
+    turned = auto_decay(problem_of(X, y))
+    monkeypatch.setattr(np.linalg, "qr", lambda given: (None, given))
+    assert turned == auto_decay(problem_of(X, y)) != USUAL / 40
 
 
 def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):

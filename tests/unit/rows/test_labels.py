@@ -155,7 +155,8 @@ def test_the_number_of_classes_stands_for_labels_from_0():
     assert class_tuple(3) == class_tuple(np.int64(3)) == class_tuple(range(3)) == (0, 1, 2)
     for wrong in (1, True, 2.0, "3", ["a"], 10**6 + 1, 10**30):
         with pytest.raises(
-            OptionError, match="two or more classes, or their number k where labels are 0 to k - 1; got"
+            OptionError,
+            match="two or more classes, or their number k, up to 1,000,000, where labels are 0 to k - 1; got",
         ):
             class_tuple(wrong)
     scores, y, group = np.eye(3)[[0, 1, 2, 0, 1, 1]], np.array([0, 1, 2, 0, 1, 2]), np.array(list("aaabbb"))

@@ -5,7 +5,7 @@ import pytest
 
 from fairbound.base.errors import DataError
 from fairbound.subproblems import SubproblemError
-from fairbound.subproblems.quadratics import QuadraticProgram, _Matrices, _OneMatrix
+from fairbound.subproblems.quadratics import QuadraticProgram, _Matrices, _multiples, _OneMatrix
 
 
 def program(seed, d=5, m=3, rank=4):
@@ -39,7 +39,11 @@ def test_multiples_of_one_matrix_need_no_factorisation_and_have_the_same_optimum
     """As a bound in both directions has; a change below the optimum's own tolerance takes the way of any matrices."""
     A, b, c = program(seed, m=3)
     A[2], A[3] = A[1], 0.5 * A[1]
-    apart = A.copy()
+    apart, other_sign = A.copy(), A.copy()
+    other_sign[3] *= -1
+    assert _multiples(other_sign[1:]) is None and np.allclose(_multiples(A[1:]), [1, 1, 0.5])
+    tiny = np.stack([np.diag([1e8, 0.0]), np.diag([0.0, 1e-5])])
+    assert _multiples(tiny) is None and (_multiples(np.stack([tiny[0], 0 * tiny[0]])) == [1, 0]).all()
     apart[3] *= 1 + 1e-9 * np.eye(len(A[0]))
     one, any_other = QuadraticProgram(A, b, c), QuadraticProgram(apart, b, c)
     assert (type(one._curved), type(any_other._curved)) == (_OneMatrix, _Matrices)

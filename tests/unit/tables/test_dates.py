@@ -64,3 +64,18 @@ def test_a_column_of_dates_that_is_constant_keeps_its_order_for_its_gaps():
     damaged = TableEncoder().fit(table(WHEN.dt.strftime("%m/%d/%Y"))).to_json().replace("month first", "year first")
     with pytest.raises(DataError, match="the dates of column 't' are written 'year first'"):
         TableEncoder.from_json(damaged)
+
+
+def test_a_column_of_other_dates_does_not_guess_the_order_later():
+    encoder = TableEncoder().fit(table(WHEN.dt.strftime("%Y-%m-%d")))
+    with pytest.raises(DataError, match="'t' held dates in training and holds no dates now, such as '5/31/2020'"):
+        encoder.transform(table(["5/31/2020", "5/6/2020"]))
+
+
+@pytest.mark.parametrize("turned", [1, -1])
+def test_columns_of_which_some_texts_alone_look_like_numbers_or_dates_are_not_spoken_of(turned, recwarn):
+    mixed = ([f"{i} kg" for i in range(20)] + [f"town {i}" for i in range(200)])[::turned]
+    addresses = [f"10.0.{i % 20}.{1 + i}" for i in range(220)]
+    for texts in (mixed, addresses):
+        names = TableEncoder().fit(table([text for text in texts for _ in range(5)])).feature_names
+        assert len(names) == 221 and not recwarn

@@ -172,18 +172,17 @@ def test_a_column_of_categories_has_at_most_250_columns_fewer_in_long_tables(row
     assert len(TableEncoder(TableOptions(max_categories=280)).fit(frame).feature_names) == 280
 
 
-def test_more_columns_are_advised_only_where_they_would_be_used():
+@pytest.mark.parametrize(("most", "advised"), [(20, True), (41, False), (45, False)])
+def test_more_columns_are_advised_only_where_they_would_be_used(most, advised):
     values = [f"v{i % 40}" if i < 600 else f"rare{i}" for i in range(800)]
-    for most, advised in ((20, True), (45, False)):
-        encoder = TableEncoder(TableOptions(max_categories=most)).fit(pd.DataFrame({"c": values}))
-        (said,) = encoder.encode(pd.DataFrame({"c": values}))[1].rare_lines()
-        assert said.endswith(
-            "gives more values their own." if advised else "share one feature, as few rows have any one of them."
-        )
-    parts = [pd.DataFrame({"c": values[i::2]}) for i in (0, 1)]
-    for most, advised in ((20, True), (45, False)):
-        _, report = encode_chunks(TableEncoder(TableOptions(max_categories=most)), Chunks(lambda: parts), ALONE)
-        assert report.full == (("c",) if advised else ())
+    frame, options = pd.DataFrame({"c": values}), TableOptions(max_categories=most)
+    encoder = TableEncoder(options).fit(frame)
+    for known in (encoder, TableEncoder.from_json(encoder.to_json())):
+        (said,) = known.encode(frame)[1].rare_lines()
+        assert said.endswith("gives more values their own.") == advised
+        assert said.endswith("share one feature, as few rows have any one of them.") != advised
+    _, report = encode_chunks(TableEncoder(options), Chunks(lambda: [frame[::2], frame[1::2]]), ALONE)
+    assert report.full == ("c",) * advised
 
 
 def test_literal_other_and_missing_texts_do_not_collide_with_the_pools():

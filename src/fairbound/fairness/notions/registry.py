@@ -82,7 +82,7 @@ def constraint(text: str | Bound, *, bound: float | None = None) -> Any:
     if name not in NOTIONS:
         meant = _meant(name)
         where = f" The module {own[1]!r} registers no such notion." if own else (
-            OF_A_CLASS * (">=" in text) +
+            OF_A_CLASS * (">=" in text or "≥" in text) +
             " One of your own is named after its module, as 'module:notion', or its module imported first."
         )  # fmt: skip
         raise OptionError(f"unknown constraint {name!r}{meant} All {len(NOTIONS)} stand in docs/bounds.md.{where}")
