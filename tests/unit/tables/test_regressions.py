@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairbound.estimators.weight_decay import leave_one_out
-from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, fitted, times
+from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, fitted, second, times
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -28,6 +28,13 @@ def test_a_table_of_float32_is_fitted_as_one_of_float64(seed: int) -> None:
     exact = TWO_CLASSES.total(times(A, fitted(A, y, mass, penalty, x)), y, mass)
     assert abs(losses[0] - exact) < 1e-5 * n
     assert abs(losses[1] - exact) < 1e-5 * n
+
+
+def test_second_derivatives_of_float32_stay_above_zero_where_columns_are_alike() -> None:
+    """However a machine rounds: an eigenvalue that is 0 has a share of the diagonal added."""
+    column = np.random.default_rng(0).normal(size=(500, 1))
+    Q = second(np.hstack([column, column]).astype(np.float32), np.full(500, 0.25))
+    assert np.linalg.eigvalsh(Q)[0] > 0.9e-5 * Q[0, 0]
 
 
 def test_a_fit_makes_no_copy_of_the_table() -> None:
