@@ -694,7 +694,7 @@ MUTANTS = {
     "jumps: level of each interval": Mutant("tables/jumping.py", "share * LEVEL / intervals", "30 * LEVEL", "unit/tables/test_jumps.py"),
     "jumps: what lies outside tells nothing": Mutant("tables/jumping.py", "within * outside / size[-1]", "within", "unit/tables/test_jumps.py"),
     "jumps: intervals of hardly any rows": Mutant("tables/jumping.py", "(within >= LEAST)", "(within > 0)", "unit/tables/test_jumps.py"),
-    "jumps: at the wrong end": Mutant("tables/jumping.py", "(first - 1, end - 1)", "(first, end)", "unit/tables/test_jumps.py"),
+    "jumps: at the wrong end": Mutant("tables/jumping.py", "(begins - 1, ends - 1)", "(begins, ends)", "unit/tables/test_jumps.py"),
     "jumps: what an interval accounts for stays": Mutant("tables/jumping.py", "slope[part] -= size[part]", "slope[part] -= 0 * size[part]", "unit/tables/test_jumps.py"),
     "jumps: the first number takes all": Mutant("tables/jumping.py", "sorted((turn, n, edge)", "sorted((n, turn, edge)", "unit/tables/test_jumps.py"),
     "jumps: rounding of float32 off the diagonal": Mutant("tables/regressions.py", "*= 1 + ROUNDED", "*= 1", "unit/tables/test_regressions.py"),

@@ -178,39 +178,36 @@ def sure_intervals(
     """
     slope, size = (np.bincount(bins, of, count) for of in (left, spread))
     seen = None if squares is None else np.bincount(bins, squares, count)
+    first, end, variance = testable_intervals(size, seen)
     edges: list[int] = []
-    while interval := surest_interval(slope, size, enough, seen):
-        first, end = interval
-        new = [edge for edge in (first - 1, end - 1) if 0 <= edge < count - 1 and edge not in edges]
-        if not new:
+    while len(first):
+        so_far = np.r_[0.0, slope.cumsum()]
+        statistic = (so_far[end] - so_far[first]) ** 2 / variance
+        best = int(statistic.argmax())
+        begins, ends = int(first[best]), int(end[best])
+        new = [edge for edge in (begins - 1, ends - 1) if 0 <= edge < count - 1 and edge not in edges]
+        if not statistic[best] > enough or not new:
             break
         edges += new
         inside = np.zeros(count, dtype=bool)
-        inside[first:end] = True
+        inside[begins:ends] = True
         for part in (inside, ~inside):
             slope[part] -= size[part] * slope[part].sum() / size[part].sum()
     return edges
 
 
-def surest_interval(
-    slope: np.ndarray, size: np.ndarray, enough: float, seen: np.ndarray | None = None
-) -> tuple[int, int] | None:
-    """The bins [first, end) whose rows are misjudged most surely, None where not even that is sure. slope, size, seen:
-    (count,) sums of each bin's `left`, `spread` and `squares`."""
-    count = len(slope)
-    slope, size = (np.r_[0.0, of.cumsum()] for of in (slope, size))
-    first, end = pairs_of(count + 1)
+def testable_intervals(size: np.ndarray, seen: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The intervals of bins [first, end) (k,) with enough rows in them and outside, and (k,) the variance of the slope of
+    each. size, seen: (count,) sums of each bin's `spread` and `squares`."""
+    first, end = pairs_of(len(size) + 1)
+    size = np.r_[0.0, size.cumsum()]
     within = size[end] - size[first]
     outside = size[-1] - within
     testable = (within >= LEAST) & (outside >= LEAST)
-    if not testable.any():
-        return None
     first, end, within, outside = (of[testable] for of in (first, end, within, outside))
     variance = within * outside / size[-1]
     if seen is not None:
         seen = np.r_[0.0, seen.cumsum()]
         inside = seen[end] - seen[first]
         variance = np.maximum(variance, (inside * outside**2 + (seen[-1] - inside) * within**2) / size[-1] ** 2)
-    statistic = (slope[end] - slope[first]) ** 2 / variance
-    best = int(statistic.argmax())
-    return (int(first[best]), int(end[best])) if statistic[best] > enough else None
+    return first, end, variance
