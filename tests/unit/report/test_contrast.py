@@ -165,6 +165,8 @@ def test_pages_fit_their_window_and_can_be_read_in_light_and_dark(tmp_path):
                 wide = browser.value("document.documentElement.scrollWidth")
                 assert wide <= width, (name, scheme, width, wide)
                 assert json.loads(browser.value(TINY)) == [], (name, width)
+            if name == "frontier":
+                assert browser.value("document.querySelector('.narrow .chart').getBoundingClientRect().width") <= 680
             paper = browser.value("getComputedStyle(document.body).backgroundColor")
             assert tuple(int(v) for v in re.findall(r"\d+", paper)) == palette(scheme)["paper"]
             assert json.loads(browser.value(FAINT)) == [], (name, scheme)
