@@ -58,8 +58,7 @@ def run_fit(options: FitOptions) -> Outcome:
     classifier_bounds(of_options(options, bounds, rows))
     rows.check_bounds(bounds)
     split = held_out(options, rows)
-    with silenced(DataWarning):  # the report says it
-        parts = None if split is None else encoded(options, rows, split, shards)
+    parts = None if split is None else encoded(options, rows, split, shards)
     for said in parts.identifiers if parts else ():
         say(said)
 
@@ -82,7 +81,8 @@ def encoded(options: TrainOptions, rows: InputRows, split: Split, shards: Shards
     """The parts of `split` as the features of a classifier of these options."""
     made = of_options(options, [], rows)
     of_table = encoder_options(made, rows.X, rows.target[split.train], shards)
-    return encoded_parts(rows, split, of_table, at_once(made.model, made.algorithm))
+    with silenced(DataWarning):  # the report says it
+        return encoded_parts(rows, split, of_table, at_once(made.model, made.algorithm))
 
 
 def train_certified(options: FitOptions, bounds: list, rows: InputRows, confidence: float) -> FairClassifier:

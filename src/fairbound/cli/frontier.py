@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import DataWarning, OptionError, silenced
+from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
@@ -103,8 +103,7 @@ def _of_seed(
 ) -> tuple[list[dict[str, Any]], np.ndarray]:
     """The points of one seed, without a bound, then under each, and (k, n) the held-out rows that each decides wrong.
     first: whether the page shows it group by group."""
-    with silenced(DataWarning):  # the report says it
-        parts = encoded(options, rows, split)
+    parts = encoded(options, rows, split)
     by_group = first and len(rows.classes) == 2 and bool(rows.groups.attributes) and not by_class(stated)
     points: list[dict[str, Any]] = []
     wrong, free = [], None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -79,8 +79,7 @@ def table_options(knots: str | None, jumps: str | None, max_categories: int | No
     if knots is None and jumps is None and max_categories is None:
         return None
     as_stated = [int(text) if text and text.isdecimal() else text for text in (knots, jumps)]
-    of_numbers = TableOptions(knots=as_stated[0], jumps=as_stated[1])
-    return of_numbers if max_categories is None else replace(of_numbers, max_categories=max_categories)
+    return TableOptions(knots=as_stated[0], jumps=as_stated[1], max_categories=max_categories)
 
 
 def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None, by_column: bool = False) -> Parts:

@@ -74,16 +74,20 @@ def restored(estimator: Any, folder: Folder) -> Any:
         )
     taken = getattr(estimator.model_, "features", None)
     if folder.encoder is not None and taken is not None and not getattr(estimator, "group_terms", False):
-        made = taken if folder.encoder.sparse else len(folder.encoder.feature_names)
-        if made != taken:
-            raise ModelFolderError(
-                f"the encoder in {folder.path!r} makes {made} features, the model takes {taken}. Save the model again."
-            )
+        _check_made(folder.path, len(folder.encoder.feature_names), taken)
     estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
     estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
     estimator.groups_ = groups_of(manifest)
     estimator._loaded_with = estimator.fit_report_, folder.extras
     return estimator
+
+
+def _check_made(path: str, made: int, taken: int) -> None:
+    """Raises: ModelFolderError where the encoder makes other features than the model takes."""
+    if made != taken:
+        raise ModelFolderError(
+            f"the encoder in {path!r} makes {made} features, the model takes {taken}. Save the model again."
+        )
 
 
 def parts_of(estimator: Any) -> dict[str, Any]:

@@ -217,7 +217,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if gone := int(column.missing.sum()):
                 missing[column.name] = gone
             spec, reason, doubt = learn_column(column, self.options)
-            doubts += [doubt] * bool(doubt)
+            doubts.append(doubt)
             learnt += [] if spec is None else [spec]
             if reason is not None:
                 dropped[column.name] = reason

@@ -98,8 +98,7 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             raise infinite_error(whole.name, whole.infinite, whole.first)
         numbers = whole.kind in ("number", "days")
         try:
-            number = (*whole.number_feature(), "") if numbers else None
-            spec, reason, doubt = number or learn_column(whole.as_column(), options)
+            spec, reason, doubt = (*whole.number_feature(), "") if numbers else learn_column(whole.as_column(), options)
         except (
             DataError
         ) as error:  # its column has the texts in another order than the table, so its row is not the table's
@@ -108,7 +107,7 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             learnt.append(spec)
         if reason is not None:
             dropped[whole.name] = reason
-        doubts += [doubt] * bool(doubt)
+        doubts.append(doubt)
     encoder.adopt(learnt, dropped, tuple(column.name for column in first), named, first[0].rows)
     encoder.doubts = warned_of(doubts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +38,8 @@ def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, 
     categories though its texts look like numbers or dates."""
     column = _settle(given, options)
     if not column.coded:
-        return *learn_number(column, options.most_knots), ""
+        number, reason = learn_number(column, options.most_knots)
+        return None if number is None else replace(number, order=column.order), reason, ""
     spec, reason = learn_category(column, options)
     said = ""
     if spec is not None and given.name not in options.categorical:
@@ -49,10 +51,11 @@ def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, 
 
 
 def warned_of(doubts: Sequence[str]) -> tuple[str, ...]:
-    """What is said of columns. Warns: DataWarning of each."""
-    for said in doubts:
+    """What is said of columns, "" of most. Warns: DataWarning of each of which anything is."""
+    found = tuple(filter(None, doubts))
+    for said in found:
         warnings.warn(said, DataWarning, stacklevel=users_line())
-    return tuple(doubts)
+    return found
 
 
 def _of_amounts(column: Column) -> str:

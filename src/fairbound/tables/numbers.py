@@ -170,26 +170,24 @@ def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, 
     scaled = known if unit == 1.0 else known / unit
     mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
     if low == high or sd == 0.0:
-        return constant_number(column.name, column.kind, low, float(missing.mean()), column.order)
+        return constant_number(column.name, column.kind, low, float(missing.mean()))
     median = float(np.median(scaled) * unit)
     ends, share = range_of(low, high), float(missing.mean())
     return NumberFeature(
-        column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots), (), *ends, share, column.order
+        column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots), (), *ends, share
     ), None
 
 
-def constant_number(
-    name: str, kind: str, value: float, gaps: float, order: str = ""
-) -> tuple[NumberFeature | None, str]:
+def constant_number(name: str, kind: str, value: float, gaps: float) -> tuple[NumberFeature | None, str]:
     """The feature of a column whose known numbers are all `value`, where it has gaps to mark, and why it is dropped. gaps:
-    their share of the rows. order: as of `Column`."""
+    their share of the rows."""
     reason = f"constant ({value:g})"
     if kind == "number" and abs(value) >= WHOLE:
         reason += " in float64, which cannot tell neighbouring numbers of this size apart; if they differ, leave it out or make it text"
     if not gaps:
         return None, reason
     reason = f"{reason} where known, only its missing indicator is kept"
-    return NumberFeature(name, kind, value, None, value, True, gaps=gaps, order=order), reason
+    return NumberFeature(name, kind, value, None, value, True, gaps=gaps), reason
 
 
 def range_of(low: float, high: float) -> tuple[float | None, float | None]:

@@ -95,12 +95,10 @@ def _feature(state: dict[str, Any]) -> Feature:
     if state["kind"] == "category":
         if not all(isinstance(value, str) for value in state["values"]) or isinstance(state["values"], str):
             raise ValueError(f"the values of column {state['name']!r} are no texts")
-        if not isinstance(state["other"], bool) or not isinstance(state["missing"], bool):
+        if not all(isinstance(mark, bool) for mark in (state["other"], state["missing"], state.get("full", False))):
             raise ValueError(f"column {state['name']!r} has marks that are neither true nor false")
         if not 0 <= state.get("rare", 0.0) <= 1:  # folders written before there was one have none
             raise ValueError(f"the share of rare values of column {state['name']!r} is {state['rare']!r}")
-        if not isinstance(state.get("full", False), bool):
-            raise ValueError(f"column {state['name']!r} has marks that are neither true nor false")
         return CategoryFeature(**{**state, "values": tuple(state["values"])})
     if state["kind"] not in ("number", "days"):
         raise ValueError(f"unknown kind {state['kind']!r}")
