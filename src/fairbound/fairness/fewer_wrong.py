@@ -70,8 +70,8 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
     if len(near) * len(whole.bounds) > MOST_TURNS:
         return x
-    rows = whole.features[near].double().cpu().numpy()
-    columns = axes @ (np.column_stack([rows, np.ones(len(rows))]) if whole.bias else rows).T
+    rows = whole.features[near].cpu().numpy()
+    columns = axes.astype(rows.dtype) @ (np.hstack([rows, np.ones_like(rows[:, :1])]) if whole.bias else rows).T
     turns = (whole.contrasts @ whole.each[:, near]).cpu().numpy()
     rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), state_at(whole, x)
     most = ROUNDS if missed(state) else MOST // max(LINES * len(near), 1)

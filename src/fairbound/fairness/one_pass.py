@@ -131,7 +131,8 @@ class OnePass:
         """(K,) q of decisions at x (n,), a float64."""
         scores = self.scores(x)
         if len(self.last) < 3:
-            self.last.append(self._rates((scores > 0).double()))
+            positive = torch.gt(scores, 0, out=torch.empty_like(scores, dtype=torch.float64))
+            self.last.append(self._rates(positive))
         return self.last[2]
 
     def of_rates(self, rates: Tensor, loss: Tensor) -> Evaluation:
