@@ -34,7 +34,7 @@ from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables.numbers import slices
-from fairbound.tables.regressions import TWO_CLASSES, fitted, ridged, second, times
+from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""
@@ -47,6 +47,9 @@ MOST_WORK = 1e8
 
 PER_COLUMN, MOST_OF_WIDE = 10, 1e9
 """or MOST_OF_WIDE, if that is on no more than PER_COLUMN rows for each column."""
+
+ENOUGH, ENOUGH_EACH = 5000, 100
+"""Rows, and rows for each column, of which the larger number is enough: on more, any decay of GRID costs little."""
 
 FEWEST = 500
 """Rows on which it may be decided for a table that has more."""
@@ -135,14 +138,14 @@ def auto_decay(problem: FairProblem) -> float:
     if model.outputs > 1:
         labels = [(targets == k).astype(float) for k in np.unique(targets)]
     xs = [np.zeros(A.shape[1])] * len(labels)
-    Qs: list[np.ndarray | None] = [None] * len(labels)
+    near: list[Curved | None] = [None] * len(labels)
 
     def loss_with(many: float) -> float:
         penalty = np.where(np.arange(A.shape[1]) < weights, many, 0.0)
         loss = 0.0
         for k, y in enumerate(labels):
-            xs[k] = fitted(A, y, mass, penalty, xs[k], Qs[k])
-            one, Qs[k] = leave_one_out(A, y, mass, penalty, xs[k])
+            xs[k], scores, _ = fitted(A, y, mass, penalty, xs[k], near[k])
+            one, near[k] = leave_one_out(A, y, mass, penalty, scores)
             loss += one
         return loss
 
@@ -158,6 +161,7 @@ def auto_decay(problem: FairProblem) -> float:
 def _taken(rows: int, columns: int, models: int) -> np.ndarray:
     """The rows that leave-one-out takes of a table for so many models: all, an even part, or none."""
     usual, wide = (_rows_within(most / models, columns) for most in (MOST_WORK, MOST_OF_WIDE))
+    usual = min(usual, max(ENOUGH, ENOUGH_EACH * columns))
     part = min(rows, max(usual, min(wide, PER_COLUMN * columns)))
     return np.arange(part) * rows // part if part >= min(rows, FEWEST) else np.arange(0)
 
@@ -168,18 +172,17 @@ def _rows_within(work: float, columns: int) -> int:
 
 
 def leave_one_out(
-    A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, x: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """The mean logistic loss of every row at the x that the other rows would give, nearly, and A' Q A (p, p); arguments
-    as of `fitted`, whose x it is."""
-    scores = times(A, x)
+    A: np.ndarray, y: np.ndarray, mass: np.ndarray, penalty: np.ndarray, scores: np.ndarray
+) -> tuple[float, Curved]:
+    """The mean logistic loss of every row at the weights that the other rows would give, nearly, and the second
+    derivatives of all; arguments as of `fitted`, whose scores (n,) they are."""
     p = TWO_CLASSES.expected(scores)
-    Q = second(A, mass * TWO_CLASSES.curvature(p))
-    turn = np.linalg.inv(np.linalg.cholesky(ridged(penalty, Q))).T.astype(A.dtype)
+    curved = Curved.of(A, mass * TWO_CLASSES.curvature(p))
+    turn = np.linalg.inv(np.linalg.cholesky(ridged(penalty, curved.Q))).T.astype(A.dtype)
     h = np.empty(len(A))
     for part in slices(len(A)):
         turned = A[part] @ turn
         np.einsum("np,np->n", turned, turned, out=h[part])
     h *= mass
     without = scores + h * (p - y) / np.maximum(1 - h * p * (1 - p), 1e-6)
-    return TWO_CLASSES.total(without, y, mass) / mass.sum(), Q
+    return TWO_CLASSES.total(without, y, mass) / mass.sum(), curved

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.regressions import TWO_CLASSES, fitted, times
+from fairbound.tables.regressions import TWO_CLASSES, fitted
 
 MOST = 3
 """Knots of a number that bends."""
@@ -72,8 +72,8 @@ def regression(features: np.ndarray, labels: np.ndarray, loss: Any = TWO_CLASSES
     at its end, in the precision of the features."""
     X = np.column_stack([features, np.ones(len(features), features.dtype)])
     penalty = np.r_[np.full(features.shape[1], PENALTY), 0.0]
-    x = fitted(X, labels, np.ones(len(X)), penalty, np.zeros(X.shape[1]), settled=NEARLY, loss=loss)
-    return X, times(X, x)
+    start = np.zeros(X.shape[1])
+    return X, fitted(X, labels, np.ones(len(X)), penalty, start, settled=NEARLY, loss=loss).scores
 
 
 def score_statistics(

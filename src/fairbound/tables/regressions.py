@@ -11,7 +11,7 @@ Source: Nocedal and Wright (2006), section 3.3; McCullagh and Nelder (1989), Gen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -83,30 +83,58 @@ class Squared:
 TWO_CLASSES, NUMBERS = Logistic(), Squared()
 
 
+class Curved(NamedTuple):
+    """Second derivatives A' Q A (p, p), Q = diag(weight), and the weight (n,) of each row in them."""
+
+    Q: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, A: np.ndarray, weight: np.ndarray) -> Curved:
+        """Those of a table A (n, p)."""
+        return cls(second(A, weight), weight)
+
+    def widened(self, A: np.ndarray) -> Curved:
+        """Those of a table A (n, p + k) of float32 whose first p columns they are of."""
+        known = len(self.Q)
+        new = A[:, known:]
+        cross = (A.T @ (new * self.weight.astype(A.dtype)[:, None])).astype(float)
+        cross[known:][np.diag_indices(new.shape[1])] *= 1 + ROUNDED
+        return Curved(np.block([[self.Q, cross[:known]], [cross[:known].T, cross[known:]]]), self.weight)
+
+
+class Fit(NamedTuple):
+    """The weights x (p,) of a regression, the scores A x (n,) and second derivatives nearby."""
+
+    x: np.ndarray
+    scores: np.ndarray
+    near: Curved
+
+
 def fitted(
     A: np.ndarray,
     y: np.ndarray,
     mass: np.ndarray,
     penalty: np.ndarray,
     x: np.ndarray,
-    Q: np.ndarray | None = None,
+    near: Curved | None = None,
     settled: float = SETTLED,
     loss: Any = TWO_CLASSES,
-) -> np.ndarray:
-    """(p,) the lowest sum of the losses of rows A (n, p) with labels y (n,), times their mass (n,), and of
-    penalty (p,) / 2 x^2, by damped Newton steps from x. Q: A' Q A (p, p) nearby,
-    which serves while steps shorten fast. settled: as SETTLED. loss: of TWO_CLASSES or of NUMBERS."""
+) -> Fit:
+    """The lowest sum of the losses of rows A (n, p) with labels y (n,), times their mass (n,), and of
+    penalty (p,) / 2 x^2, by damped Newton steps from x. near: second derivatives nearby,
+    which serve while steps shorten fast. settled: as SETTLED. loss: of TWO_CLASSES or of NUMBERS."""
     scores, before = times(A, x), np.inf
     now = loss.total(scores, y, mass) + penalty @ x**2 / 2
     for _ in range(ITERATIONS):
         expected = loss.expected(scores)
         slope = times(A.T, mass * (expected - y)) + penalty * x
-        fresh = Q is None
-        Q = second(A, mass * loss.curvature(expected)) if Q is None else Q
-        step = np.linalg.solve(ridged(penalty, Q), slope)
+        fresh = near is None
+        near = Curved.of(A, mass * loss.curvature(expected)) if near is None else near
+        step = np.linalg.solve(ridged(penalty, near.Q), slope)
         gain = slope @ step / 2
         if not fresh and gain > SLOW * before:
-            Q = None
+            near = None
             continue
         share, along = 1.0, times(A, step)
         while True:
@@ -118,7 +146,7 @@ def fitted(
         x, scores, now, before = moved, scores - share * along, after, gain
         if gain < settled * len(y):
             break
-    return x
+    return Fit(x, scores, near or Curved.of(A, mass * loss.curvature(loss.expected(scores))))
 
 
 def times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
