@@ -45,9 +45,9 @@ ROWS = 10_000
 """Rows at most whose regression tells what a model without bounds would decide right."""
 
 
-def may_need_bends(estimator: Any, X: Any, features: Any, rows: LabelledRows) -> bool:
-    """Whether bounds cost a classifier that was fitted to features (n, d) of X much, though no label is so common that
-    this had to be expected, and its user leaves open how it bends."""
+def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
+    """Whether bounds cost a fitted classifier much, though no label is so common that this had to be expected, and its
+    user leaves open how it bends."""
     facts, stated = estimator.fit_report_, estimator.options or TableOptions()
     automatic = stated.knots is None and estimator.algorithm == "auto" and estimator.budget is None
     free = automatic and estimator.objective in ("auto", "accuracy")
@@ -66,7 +66,8 @@ def may_need_bends(estimator: Any, X: Any, features: Any, rows: LabelledRows) ->
     if seen is None or large or largest >= MOST or gain >= LEFT * (1 - largest):  # whatever is possible without bounds
         return False
     part = seen[:: -(-len(seen) // ROWS)]
-    _, scores = regression(np.asarray(features[part], np.float32), rows.codes[part])
+    features = np.asarray(estimator.encode(X)[0])[part].astype(np.float32, copy=False)  # training sorts its own
+    _, scores = regression(features, rows.codes[part])
     unbound = np.mean((scores > 0) == rows.codes[part])
     return bool(gain < LEFT * (unbound - largest))
 

@@ -174,7 +174,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)  # training leaves it at a point that it looked at last
-        if x0 is None and may_need_bends(self, X, features, rows) and (bent := with_bends(self, X, rows)) is not None:
+        if x0 is None and may_need_bends(self, X, rows) and (bent := with_bends(self, X, rows)) is not None:
             for name in [name for name in vars(bent) if name.endswith("_")]:
                 setattr(self, name, getattr(bent, name))
         warn_of_fit(self.fit_report_, trained_under)

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.trained import Trained, better, meeting
-from fairbound.estimators.weight_decay import MOST_WORK, USUAL, fitted
+from fairbound.estimators.weight_decay import MOST_WORK, USUAL
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
 from fairbound.rows.sparse import SparseRows
+from fairbound.tables.regressions import fitted
 
 STEPS = 200
 """Ranks that the intercept is moved to."""
@@ -74,7 +75,7 @@ def _without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label
         own = alone[kept]
         y[own], mass[own] = label, ALONE * mass.sum() / own.sum()
     penalty = np.append(np.full(problem.n - 1, decay * len(A) or USUAL), 0.0)
-    return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n))).to(features)
+    return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n)).x).to(features)
 
 
 def best_intercept(parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = False) -> tuple[float, Tensor | None]:
