@@ -19,9 +19,11 @@ from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.optim.rows import SOFT, how_to_pass
 from fairbound.optim.state import PADDED, TRAINED, not_finite
 from fairbound.rows.groups import MISSING, Groups
+from fairbound.rows.occurring import Occurring
 
 MOST_KEYS = 1 << 22
 UNSTEPPED = 200  # losses without a step after which a loop is asked about it
+A_PASS, SEVERAL = 0.9, 8  # or as many, if several, as take this share of the training rows, where no step has come yet
 
 Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
 """Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights
@@ -81,8 +83,8 @@ class Keys:
         return () if self.outputs == 1 else (self.outputs,)
 
     def kept(self, batch: Batch) -> Tensor:
-        """(B, *kept_shape) what is kept of each row beside its key."""
-        return batch.scores.detach()
+        """(B, *kept_shape) what is kept of each row beside its key: a copy, as the loop may write over its scores."""
+        return batch.scores.detach().clone()
 
     def apart(self, kept: Tensor, keys: np.ndarray) -> tuple[Tensor, Tensor]:
         """Scores and labels of rows that were kept, on the CPU."""
@@ -186,7 +188,7 @@ class Keys:
 
     def _keys(self, codes: Tensor | None, labels: Tensor) -> Tensor:
         if codes is None:
-            return labels
+            return labels.clone()
         if codes.dim() == 1:
             low, high = torch.aminmax(codes)
             if low.item() < MISSING or high.item() >= self.sizes[0]:
@@ -292,12 +294,16 @@ def check_step(state: Mapping[str, Any], world: int) -> None:
         )
 
 
-def warn_of_no_step(state: Mapping[str, Any]) -> None:
-    """Warns: DataWarning once where a loop has asked for many losses since the last step. state: of a Dual."""
-    if state["calls"] - state["calls_at_step"] == UNSTEPPED:
+def warn_of_no_step(state: Mapping[str, Any], rows: int, trained: Occurring) -> None:
+    """Warns: DataWarning once where a loop has asked for many losses since the last step. state: of a Dual; rows: of the
+    latest batch; trained: labels of the training rows, once each of a stream."""
+    asked = UNSTEPPED
+    if not state["k"] and (trained.counts > 1).any():
+        asked = min(max(int(A_PASS * trained.rows / rows), SEVERAL), asked)
+    if state["calls"] - state["calls_at_step"] == asked:
         since = "since the last" if state["k"] else "and no"
         warnings.warn(
-            f"{UNSTEPPED} losses were asked for {since} dual.step(), which moves the multipliers: until then the bounds do "
+            f"{asked} losses were asked for {since} dual.step(), which moves the multipliers: until then the bounds do "
             "not follow the model. Call it after every optimizer.step(), not once per epoch. Where one step does gather so "
             "many batches, this is as it should be; for batches of a validation say observe=False.",
             DataWarning,

@@ -7,7 +7,8 @@
 Every batch adds to running means q of the cells (a group, or a group's positives) that the bounds compare, and every
 `dual_every` steps moves the multipliers: with g = A q - bounds,   y <- [y + eta g]_+,   w = [y + rho g]_+,
 both g times `dual_scale` (1 for rates by a sigmoid, 1/4 for the logistic loss). Differences of mean losses are moved
-faster and with a guard, rates that swing from one side of their bound to the other with less: see `multipliers`.
+faster and with a guard, rates that swing from one side of their bound to the other with less, ratios by less where few
+rows stand below them: see `multipliers`.
 Between updates w is fixed, so that the gradient of f + w . g is that of a weighted mean over rows,
     1/B sum_i ( l_i + sum_j v[cell_ij] phi_j(s_i) ),    v = A'w / (share of all rows seen so far that lie in the cell),
 whose cost does not depend on the number of bounds. It is linear in rows: micro-batches add up to one big batch, and a
@@ -54,12 +55,12 @@ from fairbound.optim.estimates import (
     warn_of_nothing_measured,
 )
 from fairbound.optim.means import RunningMeans, cell_weights, compared, processes
-from fairbound.optim.multipliers import moved, noise_of, rooms, shrunk
+from fairbound.optim.multipliers import evened, moved, noise_of, rooms, shrunk
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.state import DualReport, as_tensors, checked_state, fresh_state, identity
 from fairbound.optim.together import check_built_alike, warn_of_processes_apart
-from fairbound.optim.weighted import Watch, Weights, weighted_loss
+from fairbound.optim.weighted import Weights, weighted_loss
 
 MOST_STEPS = 64  # most steps that an update waits for rows
 
@@ -141,7 +142,6 @@ class Dual:
         self._best = Best(c.plan, c.contrasts, LATELY * c.memory)
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
-        self._watch = Watch(2 * options.config.dual_every)
         self._built_alike = False
 
     def __repr__(self) -> str:
@@ -163,12 +163,12 @@ class Dual:
 
     @property
     def multipliers(self) -> Tensor:
-        """(m,) y, in [0, multiplier_bound]."""
+        """(m,) y, in [0, multiplier_bound]; of ratios y times `evened` of `multipliers` is that of the bound."""
         return torch.tensor(self._state["multipliers"])
 
     @property
     def weights(self) -> Tensor:
-        """(m,) w = [y + rho g]_+, the weights of the inequalities in the gradient."""
+        """(m,) the weights of the inequalities in the gradient: w = [y + rho g]_+, of ratios times `evened`."""
         return torch.tensor(self._state["w"])
 
     def encode(self, sensitive_features: Any) -> Tensor:
@@ -214,7 +214,7 @@ class Dual:
         return report_of(self.plan, self.stated, s, self._means, self.values(), *about)
 
     def loss(
-        self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None, observe: bool = True
+        self, scores: Tensor, targets: Any, group: Any = None, *, weight: Any = None, observe: bool | None = None
     ) -> Tensor:
         """() the mean loss of a batch plus the multipliers times the bounds, to call .backward() on; in float32 at
         least.
@@ -224,18 +224,19 @@ class Dual:
         group: (B,) or (B, A) codes; a row of -1 (missing) enters the mean loss only.
         weight: (B,) >= 0, what each row counts for in the loss, whose sum is divided by B, and in the rates of its
             groups.
-        observe: False where the batch must not enter the running estimates (validation, points that LBFGS tries). A
-            loop under rates that takes second derivatives not from its beginning lacks them for up to 15 steps unless
-            observe=False.
+        observe: whether the batch enters the running estimates. None: where torch records a graph, which it does not
+            under `torch.no_grad()`, as in a validation; say False for points that LBFGS tries.
         Raises: OptionError (shapes; probabilities in place of scores); DataError (labels, codes; after the first
             `dual_every` steps it may come from `step`); NonFiniteError, which names batch, constraints and groups.
-        Warns: DataWarning once where 200 losses were asked for without a `step`.
+        Warns: DataWarning once where 200 losses were asked for without a `step`, or several of as many rows together as
+            the training rows.
         """
         state = self._state
+        observe = torch.is_grad_enabled() if observe is None else observe
         if self._compiled.quick and observe and weight is None and state["k"] >= self.config.dual_every:
             self._follow(scores)
             found = usual(scores, targets, group, self._means.recent.dtype)
-            if found and (value := self._weights.usual_loss(*found, self._watch.at(state["k"]))) is not None:
+            if found and (value := self._weights.usual_loss(*found)) is not None:
                 state["calls"] += 1
                 self._means.recent.add(found[1], state["k"])
                 return value
@@ -244,8 +245,8 @@ class Dual:
         if not self._usable(value, batch, observe):
             return no_loss(batch.scores)
         if observe:
-            warn_of_no_step(state)
             self._means.add(batch, state["k"])
+            warn_of_no_step(state, batch.rows, self._compiled.options.groups)
         value = self._weights.whole(value)
         units = self._compiled.units
         return value if units is None else units.sd**2 * value
@@ -308,16 +309,18 @@ class Dual:
         before = self._means.state["total_rows"]
         rows = self._means.update(world, self._place[0])
         g, memo = compared(c.contrasts, self._means.moving())
+        even = evened(c.contrasts, memo)
+        g = g * even
         if c.units is not None:  # an untrained model may be many standard deviations off
             g = np.clip(g, -1, 1)
         fresh = None if rows.all() else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
         room = rooms(c.contrasts, memo, c.of_losses, self._means.state, s["multipliers"])
         since = self._means.state["total_rows"] - before
-        noise = noise_of(self.plan, c.rates, self._means.state["weight"])
+        noise = noise_of(self.plan, c.rates, self._means.resting())
         behind = (s["k"] - s["weighed"]) * min(self.memory, before + since) / max(since, 1)
         s |= moved(s, self.config, c.scale, g, known, room, self.plan.bounds, since / self.memory, noise, behind)
-        s["weighed"], s["processes"] = s["k"], world
+        s["w"], s["weighed"], s["processes"] = s["w"] * even, s["k"], world
         self._best.note(s, self._means.state, since)
         self._weigh(memo)
 
@@ -340,7 +343,7 @@ class Dual:
             self._weights = Weights()
             return
         w, by_cell = cell_weights(c.contrasts, w, self._means.state, self._state["weighed"], memo)
-        constant = -w.dot(self.plan.bounds)
+        constant = -w.dot(self.plan.bounds) * self._means.mean_weight
         factor = shrunk(by_cell, c.of_losses, self._means.state)
         self._weights = Weights.of(c.keys, c.kinds, c.loss, by_cell, constant, self._place, factor)
 
@@ -379,7 +382,6 @@ class Dual:
         self._state = {key: state[key] for key in self._state}
         self._best.passed.clear()
         self._means.resume(state, queue)
-        self._watch = Watch(self._state["k"] + self.config.dual_every)
         self.to(*self._place)
 
 

@@ -57,11 +57,13 @@ class RunningMeans:
     after them.
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
-    state: mean (K, S), weight (K,): means and their effective weight, at the last update. trail (K,): see above, of the
+    state: mean (K, S), weight (K,), squared (K,): means, and the decayed sums of their rows' weights and of these
+    squared, at the last update. trail (K,): see above, of the
     first statistic. rows (K,), lacked (K,), mass
-    (K,): all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches. window (K,
-    1 + S): decayed weights and sums since then, of the window_rows in window_batches no longer in the queue; tally (K,
-    3): their rows, lacks and weight.
+    (K,): all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches, total_mass
+    (1,): the same of rows of any group. window (K,
+    2 + S): decayed weights, squared weights and sums since then, of the window_rows of window_mass (1,) in window_batches no
+    longer in the queue; tally (K, 3): their rows, lacks and weight.
     """
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):
@@ -73,8 +75,8 @@ class RunningMeans:
 
     def fresh(self) -> dict[str, Any]:
         k, s = self.plan.n_cells, len(self.statistics) + self.squares
-        shapes = {"mean": (k, s), "trail": (k,), "weight": (k,), "rows": (k,), "lacked": (k,), "mass": (k,)}
-        shapes |= {"window": (k, 1 + s), "tally": (k, 3)}
+        shapes = {"mean": (k, s), **dict.fromkeys(("trail", "weight", "squared", "rows", "lacked", "mass"), (k,))}
+        shapes |= {"window": (k, 2 + s), "tally": (k, 3), "total_mass": (1,), "window_mass": (1,)}
         numbers = ("total_rows", "total_batches", "window_rows", "window_batches")
         return {**{name: np.zeros(shape) for name, shape in shapes.items()}, **dict.fromkeys(numbers, 0)}
 
@@ -121,11 +123,13 @@ class RunningMeans:
         columns, width, batches = len(cells), self.plan.n_cells + 1, len(shape[0])
         faded, first = layout(*shape, world / self.memory, width, columns)
         place, met = cells.ravel(), None
+        twice = faded
         if weight is not None:
             weight = np.tile(weight, columns)
-            faded, met = faded * weight, weight > 0
+            faded, twice, met = faded * weight, faded * weight * weight, weight > 0
         found = np.bincount(place + first, met, batches * width).reshape(batches, width)
         window = [np.bincount(place, faded, width)]
+        window.append(window[0] if weight is None else np.bincount(place, twice, width))
         for kinds in self.statistics:
             values = [kind.value(scores, y).numpy() for kind in kinds]
             each = values[0] if columns == 1 else np.concatenate([values[f] for f in self._function_of])
@@ -162,14 +166,25 @@ class RunningMeans:
         """(K,) the means that move the multipliers, as of the last update."""
         return self.state["mean"][:, len(self.statistics) - 1]
 
+    def resting(self) -> np.ndarray:
+        """(K,) rows that the means of the last update rest on, as `latest` counts them."""
+        return resting(self.state["weight"], self.state["squared"])
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of all rows of the last update and before."""
+        return float(self.state["total_mass"][0]) / max(self.state["total_rows"], 1)
+
     def latest(self, world: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(K, S) means, (K,) rows seen, (K,) rows that the means rest on, each counted as what it still weighs, and the
-        (K,) trail; with what has been seen since the last update, of several processes as of it."""
+        (K,) trail; with what has been seen since the last update, of several processes as of it. Rows of unequal weights
+        are as many as would tell a mean as surely, of equal ones."""
+        s = self.state
         if world > 1:
-            return tuple(self.state[name] for name in ("mean", "rows", "weight", "trail"))  # type: ignore[return-value]
+            return s["mean"], s["rows"], self.resting(), s["trail"]
         window, tally = self.counted()
-        mean, weight = self._joined(window, self.since)
-        return mean, self.state["rows"] + tally[:, 0], weight, self._trailed(mean, self.since)
+        mean, *weights = self._joined(window, self.since)
+        return mean, s["rows"] + tally[:, 0], resting(*weights), self._trailed(mean, self.since)
 
     def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
@@ -185,23 +200,25 @@ class RunningMeans:
         """Bring mean, weight, rows and lacked up to date, over all processes; (K,) rows since the last update."""
         s = self.state
         self._empty(world)
-        window, tally, rows, batches = s["window"], s["tally"], s["window_rows"], s["window_batches"]
+        window, tally = s["window"], s["tally"]
+        mass, rows, batches = s["window_mass"][0], s["window_rows"], s["window_batches"]
         if world > 1:
-            joint = torch.as_tensor(np.concatenate([window.ravel(), tally.ravel(), [rows, batches]]))
+            joint = torch.as_tensor(np.concatenate([window.ravel(), tally.ravel(), [mass, rows, batches]]))
             joint = joint.to(device, _exact(device))
             distributed.all_reduce(joint)
-            *sums, rows, batches = joint.tolist()
+            *sums, mass, rows, batches = joint.tolist()
             window = np.array(sums[: window.size]).reshape(window.shape)
             tally, rows, batches = np.array(sums[window.size :]).reshape(tally.shape), int(rows), int(batches)
-        mean, weight = self._joined(window, rows)
+        mean, weight, squared = self._joined(window, rows)
         s["trail"] = self._trailed(mean, rows)
-        s["mean"], s["weight"] = mean, weight
-        seen, lacked, mass = tally.T
-        s["rows"], s["lacked"], s["mass"] = s["rows"] + seen, s["lacked"] + lacked, s["mass"] + mass
+        s["mean"], s["weight"], s["squared"] = mean, weight, squared
+        seen, lacked, weighed = tally.T
+        s["rows"], s["lacked"], s["mass"] = s["rows"] + seen, s["lacked"] + lacked, s["mass"] + weighed
         s["total_rows"] += rows
         s["total_batches"] += batches
+        s["total_mass"] = s["total_mass"] + mass
         s["window"], s["tally"] = np.zeros(window.shape), np.zeros(tally.shape)
-        s["window_rows"] = s["window_batches"] = 0
+        s["window_rows"], s["window_batches"], s["window_mass"] = 0, 0, np.zeros(1)
         return seen
 
     def _empty(self, world: int) -> None:
@@ -209,21 +226,29 @@ class RunningMeans:
         s["window"], s["tally"] = self.counted(world)
         s["window_rows"] += self.queue.rows + self.recent.rows
         s["window_batches"] += len(self.queue.steps) + len(self.recent.steps)
+        s["window_mass"] = s["window_mass"] + self.queue.mass + self.recent.rows
         self.recent.clear()
         if self.queue.rows:
             self.queue = Queue()
 
-    def _joined(self, window: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """mean and weight with a window of `rows` rows added."""
-        after = self.state["weight"] * math.exp(-rows / self.memory) + window[:, 0]
-        mean = self.state["mean"]
-        return mean + (window[:, 1:] - window[:, :1] * mean) / np.maximum(after, LEAST)[:, None], after
+    def _joined(self, window: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """mean, weight and squared with a window of `rows` rows added."""
+        s, kept = self.state, math.exp(-rows / self.memory)
+        after, mean = s["weight"] * kept + window[:, 0], s["mean"]
+        moved = mean + (window[:, 2:] - window[:, :1] * mean) / np.maximum(after, LEAST)[:, None]
+        return moved, after, s["squared"] * kept + window[:, 1]
 
     def _trailed(self, mean: np.ndarray, rows: int) -> np.ndarray:
         """(K,) the trail of means (K, S) `rows` rows after the last update; a cell's first mean is its trail."""
         s = self.state
         moved = s["trail"] + rows / (rows + self.memory) * (mean[:, 0] - s["trail"]) if rows else s["trail"]
         return np.where(s["weight"] > 0, moved, mean[:, 0])
+
+
+def resting(weight: np.ndarray, squared: np.ndarray) -> np.ndarray:
+    """(K,) how many rows of equal weights would tell a mean as surely as rows of these sums of weights and of squared
+    weights do (Kish 1965): as many as there are where all weights are equal, whatever they are."""
+    return weight * weight / np.maximum(squared, LEAST)
 
 
 def averages(plan: Plan, chosen: Sequence[bool]) -> np.ndarray:
@@ -283,5 +308,5 @@ def cell_weights(
         slope = np.bincount(first, w, plan.n_cells + 1) - np.bincount(second, w, plan.n_cells + 1)
     else:
         slope = np.append(contrasts.vjp(torch.from_numpy(w), memo).numpy(), 0.0)
-    slope[:-1] *= state["total_rows"] / np.maximum(state["mass"], LEAST)
+    slope[:-1] *= state["total_mass"] / np.maximum(state["mass"], LEAST)
     return w, slope

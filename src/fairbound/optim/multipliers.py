@@ -17,6 +17,10 @@ contrasts of rates move by as much less at a step. Their penalty stays, as it da
 Of such contrasts many may be broken at once, as of every two groups for each class and label. Their weights add up, and
 more so the fewer rows each is about, until the loss no longer counts. So beyond `CROWD` of them they share the steps and
 the penalty that so many would have.
+
+A ratio a / b changes by 1 / b with a: of what few rows are selected for, it is steep, and its estimate as noisy. So a
+contrast of ratios is multiplied by a number e, and its weight w by e too, such that a violation of g pushes rows by at
+most what one of g of rates does: e^2 is the smallest b, over the ratio where that is above 1.
 """
 
 from __future__ import annotations
@@ -41,6 +45,18 @@ CROWD = 4  # broken contrasts that each take a whole step
 BEHIND = 16  # steps that estimates of rates may look back on before multipliers move by less
 
 
+def evened(contrasts: PlanContrasts, memo: Memo | None) -> np.ndarray | float:
+    """(m,) the number e of the module's docstring, 1 for contrasts without ratios. memo: of the contrasts at the running
+    means."""
+    if memo is None or memo.quotients is None or memo.below is None:
+        return 1.0
+    plan, below, quotients = contrasts.plan, memo.below.numpy(), memo.quotients.numpy()
+    of_quantities = np.append(np.ones(plan.quantities - len(below)), below / np.fmax(np.abs(quotients), 1.0))
+    index = plan.index if memo.compared is None else memo.compared.numpy()
+    least = np.where(plan.coefficient != 0, of_quantities[index], 1.0).min(1)
+    return np.sqrt(np.append(least, np.ones(plan.m - len(least))))
+
+
 def rooms(
     contrasts: PlanContrasts, memo: Memo | None, of_losses: np.ndarray, state: dict[str, Any], y: np.ndarray
 ) -> np.ndarray | None:
@@ -48,7 +64,7 @@ def rooms(
     a multiplier y (m,); infinite where no cell is lowered; None where none of all is. of_losses: (K + 1,) cells
     that average the loss; state: of the running means."""
     plan = contrasts.plan
-    if not of_losses.any() or len(plan.ratios) or not state["total_rows"]:
+    if not of_losses.any() or len(plan.ratios) or not state["total_mass"].any():
         return None
     cells = plan.index if memo is None or memo.compared is None else memo.compared.numpy()
     lowers = (plan.coefficient < 0) & of_losses[cells]
@@ -57,7 +73,7 @@ def rooms(
     together = np.bincount(
         cells[lowers], np.broadcast_to(y[: len(cells), None] > 0, cells.shape)[lowers], len(of_losses)
     )
-    share = np.append(state["mass"] / state["total_rows"], 1.0)[cells] / np.maximum(together, 1)[cells]
+    share = np.append(state["mass"] / state["total_mass"], 1.0)[cells] / np.maximum(together, 1)[cells]
     room = np.where(lowers, share / np.where(lowers, -plan.coefficient, 1.0), np.inf).min(1)
     return np.append(room, np.full(plan.m - len(room), np.inf))
 
@@ -151,4 +167,4 @@ def shrunk(by_cell: np.ndarray, of_losses: np.ndarray, state: dict[str, Any]) ->
     below = raised(by_cell, of_losses)
     if not np.count_nonzero(below):
         return 1.0
-    return float(1 / (1 + 2 * below @ state["mass"] / max(state["total_rows"], 1)))
+    return float(1 / (1 + 2 * below @ state["mass"] / state["total_mass"][0]))

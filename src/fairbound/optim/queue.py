@@ -37,6 +37,12 @@ class Queue:
         self.sizes.append(batch.rows)
         self.rows += batch.rows
 
+    @property
+    def mass(self) -> float:
+        """The weight of all rows."""
+        pairs = zip(self.weights, self.sizes, strict=True)
+        return sum(size if w is None else float(w.sum(dtype=torch.float64)) for w, size in pairs)
+
     def take_in(self, recent: Recent, keys: Keys) -> None:
         """The rows of `recent` after those that are here; it has none then."""
         recent.joined(keys)

@@ -17,7 +17,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import Plan
 from fairbound.rows.groups import label_text
 
-FORMAT = 4
+FORMAT = 5
 SIGNED = ("g", "side", "mean", "trail", "window", "smallest", "low", "high")
 PASS_LOGITS = " If the scores are probabilities, pass the logits that go into them."
 SWING = 6.0  # standard errors between the least and the largest of a few independent estimates, seldom by chance

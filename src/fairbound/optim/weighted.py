@@ -4,7 +4,6 @@ its slope in closed form."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,6 @@ from fairbound.optim.batch import Keys
 from fairbound.optim.recent import Rows
 
 Part = tuple[Pointwise, Tensor]
-WATCHED = 16  # one in so many steps is looked at
 
 
 class WeightedSum(torch.autograd.Function):
@@ -55,31 +53,6 @@ def _slope(s: Tensor, y: Tensor, parts: Sequence[Part]) -> Tensor:
         one = kind.slope(s, y) * (w if s.dim() == 1 else w.unsqueeze(1))
         total = one if total is None else total + one
     return total
-
-
-class Watch:
-    """Whether a loop takes second derivatives: looked for in all steps before `until`, then in one of 16,
-    and kept in mind."""
-
-    def __init__(self, until: int):
-        self.until, self.seen, self.k = until, False, 0
-
-    def at(self, k: int) -> Watch | None:
-        """This watch where step k is watched, else None."""
-        if not self.seen and k >= self.until and k % WATCHED:
-            return None
-        self.k = k
-        return self
-
-    def note(self) -> None:
-        """A second derivative is taken."""
-        if not self.seen and self.k >= self.until:
-            warnings.warn(
-                f"the loss of Dual is differentiated twice, from some step on: batches of up to {WATCHED - 1} steps before this one had "
-                "no second derivative, all from now on have it. Where that matters, call loss(..., observe=False) and observe(...).",
-                stacklevel=2,
-            )
-        self.seen = True
 
 
 def weighted_loss(loss: Pointwise, s: Tensor, y: Tensor, weight: Tensor | None, rows: int) -> Tensor:
@@ -147,13 +120,13 @@ class Weights:
             value = value + torch.dot(w, kind.value(s, y))
         return value
 
-    def usual_loss(self, s: Tensor, rows: Rows, watch: Watch | None) -> Tensor | None:
+    def usual_loss(self, s: Tensor, rows: Rows) -> Tensor | None:
         """() the logistic loss of rows whose places are their codes, with the constant; None where a code has no place,
-        or the loss is not finite. rows: the scores s without their graph, labels, codes. watch: see `_beside_rates`."""
+        or the loss is not finite. rows: the scores s without their graph, labels, codes."""
         _, y, codes = rows
         try:
             if self.others:
-                return self._beside_rates(s, rows, watch)
+                return self._beside_rates(s, rows)
             own = self._tables[0]
             value = functional.binary_cross_entropy_with_logits(s, y, None if own is None else own.take(codes))
         except IndexError:
@@ -161,10 +134,10 @@ class Weights:
         total = value.item()
         return self.whole(value) if total - total == 0.0 else None
 
-    def _beside_rates(self, s: Tensor, rows: Rows, watch: Watch | None) -> Tensor | None:
+    def _beside_rates(self, s: Tensor, rows: Rows) -> Tensor | None:
         """The loss and its slope, worked out here, as the product s . slope, which shows the loss: one node of autograd
-        costs less than one for each function, product and sum. Its second derivative is 0, unless it is watched: then
-        torch works the slope out where it is to be differentiated."""
+        costs less than one for each function, product and sum. Where the slope is to be differentiated again, torch
+        works it out anew."""
         d, y, codes = [t.numpy() for t in rows]
         if not math.isfinite(d.dot(d)):  # a NaN, or a score so large that it is looked at row by row
             return None
@@ -188,12 +161,11 @@ class Weights:
             return None
         value = torch.dot(s, torch.from_numpy(slope))
         value.detach().fill_(total)
-        if watch is not None and value.grad_fn is not None:
+        if value.grad_fn is not None:
 
             def again(inside: tuple[Tensor, ...], outside: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
                 if not torch.is_grad_enabled():
                     return None
-                watch.note()
                 return outside[0] * _slope(s, rows[1], [(k, torch.from_numpy(v)) for k, v in parts]), *inside[1:]
 
             value.grad_fn.register_hook(again)

@@ -131,3 +131,15 @@ def test_a_loop_that_forgets_its_steps_is_asked_about_them_once(steps):
             dual.loss(*batch)
     assert len(said) == 1 and ("and no dual.step()" in str(said[0].message)) == (steps == 0)
     assert said[0].filename == __file__
+
+
+def test_a_loop_that_steps_once_per_pass_over_few_rows_is_asked_about_it_once():
+    y, group = np.arange(1600) % 2, np.arange(1600) // 2 % 2
+    dual = Dual("demographic_parity <= 0.05", groups=group, targets=y)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            for part in np.split(np.arange(1600), 16):
+                dual.loss(torch.randn(100), torch.tensor(y[part]), torch.tensor(group[part]))
+            dual.step()
+    assert len(said) == 1 and "14 losses were asked for and no dual.step()" in str(said[0].message)

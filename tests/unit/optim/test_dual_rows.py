@@ -96,6 +96,60 @@ def test_a_batch_of_equal_weights_is_one_without():
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("stated", [STATED, ["f1_parity <= 0.05"]])
+def test_weights_of_any_size_keep_loss_and_bounds_in_balance(stated):
+    """Survey weights of a hundred people a row: all is a hundred times as large, and as sure as without."""
+    s, y, group = rows()
+    one = settled(dual(stated), s, y, group)
+    many = settled(dual(stated), s, y, group, weight=torch.full((N,), 100.0))
+    torch.testing.assert_close(many.weights, one.weights)
+    (f, slope), (g, larger) = (
+        value_and_slope(one, s, y, group),
+        value_and_slope(many, s, y, group, weight=torch.full((N,), 100.0)),
+    )
+    torch.testing.assert_close(100 * f, g)
+    torch.testing.assert_close(100 * slope, larger)
+    for name in ("values", "standard_errors", "raised", "rests_on"):
+        assert getattr(many.report(), name) == pytest.approx(getattr(one.report(), name))
+
+
+def test_rows_of_unequal_weights_count_as_so_many_fewer():
+    """Kish's number: two weights of 3 and six of 1 are 12^2 / 24 = 6 rows, and tell as surely as so many."""
+    made = Dual("demographic_parity <= 0.05", group_names=["a", "b"], memory=1e9)
+    weight = torch.tensor([3, 3, 1, 1, 1, 1, 1, 1]).repeat_interleave(2)
+    made.observe(torch.randn(16), torch.arange(16) // 2 % 2, torch.arange(16) % 2, weight=weight)
+    assert list(made.report().rests_on.values()) == [6, 6]
+
+
+@pytest.mark.parametrize("bounds", ["demographic_parity <= 0.05", "recall of class 1 >= 0.9"])
+def test_a_loop_may_write_over_its_scores_and_labels_afterwards(bounds):
+    s, y, group = rows()
+    given = (group.int(),) if "parity" in bounds else ()
+    made, kept = (
+        Dual(bounds, **({"group_names": ["a", "b", "c"]} if given else {"classes": 2}), memory=1e9) for _ in range(2)
+    )
+    s = s if given else torch.stack([-s, s], -1)
+    written, labels = s.clone(), y.clone()
+    made.loss(written.requires_grad_(), labels, *given)
+    kept.loss(s, y, *given)
+    written.detach().sigmoid_()
+    labels.fill_(0)
+    assert made.values() == kept.values() and next(iter(made.values().values())) > 0
+
+
+def test_a_loss_without_a_graph_stays_out_of_the_estimates_unless_asked():
+    s, y, group = rows()
+    made = dual()
+    with torch.no_grad():
+        made.loss(s, y, group)
+        assert made.report().rows == 0
+        made.loss(s, y, group, observe=True)
+    assert made.report().rows == N
+    made.loss(s, y, group, observe=False)
+    made.loss(s, y, group)
+    assert made.report().rows == 2 * N
+
+
 def test_soft_labels_are_two_weighted_rows():
     s, _, group = rows()
     p = torch.rand(N, generator=torch.Generator().manual_seed(3), dtype=torch.float64)

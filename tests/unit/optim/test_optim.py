@@ -110,7 +110,7 @@ def test_sums_of_many_batches_are_those_of_a_loop_over_rows(weighted, attributes
         more = {"weight": torch.tensor(weight[part])} if weighted else {}
         dual.observe(features[part, 0], y[part], group[part], **more)
         dual._state["k"] += number % 2
-    window, tally = np.zeros((dual.plan.n_cells, 2)), np.zeros((dual.plan.n_cells, 3))
+    window, tally = np.zeros((dual.plan.n_cells, 3)), np.zeros((dual.plan.n_cells, 3))
     cells = dual.plan.cells(group.numpy(), y.numpy())
     steps = [0, 0, 1, 1, 2]
     later = [sum(len(p) for p, s in zip(parts, steps, strict=True) if s > own) for own in steps]
@@ -118,7 +118,7 @@ def test_sums_of_many_batches_are_those_of_a_loop_over_rows(weighted, attributes
         found = np.zeros(dual.plan.n_cells)
         for i in part:
             for cell in cells[i][cells[i] < dual.plan.n_cells]:
-                window[cell] += np.exp(-age / 50) * weight[i] * np.array([1, float(features[i, 0] > 0)])
+                window[cell] += np.exp(-age / 50) * weight[i] * np.array([1, weight[i], float(features[i, 0] > 0)])
                 found[cell] += weight[i] > 0
                 tally[cell, 2] += weight[i]
         tally[:, 0] += found
