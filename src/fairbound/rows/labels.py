@@ -30,7 +30,9 @@ NO = re.compile(
 """Words of labels that say no, of English and of other languages in which the word for yes may come before it."""
 MISSING_CODES = frozenset({-1, -7, -8, -9, -77, -88, -99, -999, -9999, 7, 8, 9, 77, 88, 98, 99, 999, 9999})
 """Numbers by which surveys and old databases write that a value is missing."""
-FEATURE_CODES = frozenset({-7, -8, -9, -77, -88, -99, -999, -9999, 999, 9999})
+FEATURE_CODES = frozenset(
+    {-7, -8, -9, -77, -88, -99, 999, *(s * (10**k - 1) for s in (1, -1) for k in range(4, 9)), -999}
+)
 """Those of them that are looked for among amounts, of which many are small."""
 REGRESSOR = "or predict the number itself with fb.FairRegressor."
 
@@ -103,7 +105,8 @@ def _own_order(y: Any) -> list[Any]:
 
 
 def is_label(label: Any, named: Any) -> bool:
-    """Whether `named`, a label or its text as in a file, means `label`: TRUE in a file is True, and 1 may be 1.0."""
+    """Whether `named`, a label or its text as in a file, means `label`: TRUE in a file is True, 1 may be 1.0, and blanks at
+    the ends of a text do not count."""
     text = str(named).strip()
     if isinstance(label, bool):
         return text.casefold() == str(label).casefold()
@@ -112,7 +115,7 @@ def is_label(label: Any, named: Any) -> bool:
             return bool(float(text) == label)
         except ValueError:
             return False
-    return str(label) == str(named)
+    return str(label).strip() == text
 
 
 def _says_no(label: Any) -> bool:

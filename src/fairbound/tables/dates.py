@@ -1,4 +1,5 @@
-"""Columns of texts that are dates: 2024-05-31, 31.05.2024, or 5/31/2024 and 31/5/2024, each with a time or not.
+"""Columns of texts that are dates, 2024-05-31, 31.05.2024, 31-May-2024, May 31, 2024, or 5/31/2024 and 31/5/2024, each
+with a time or not; or that are times of a day, 9:05 or 9:05 PM, which are parts of a day then.
 
 Where slashes part them, either the month or the day comes first. A column tells which one by its days above 12; one that
 has none of them, or has them in both places, holds no dates.
@@ -19,7 +20,25 @@ MONTH_FIRST, DAY_FIRST = ORDERS = "month first", "day first"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?")
 _POINTS = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
 _SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(.*)")
+_NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[ -]([a-z]{3,9})\.?,?[ -](\d{4})(.*)", re.IGNORECASE)
+_NAME_FIRST = re.compile(r"([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})(.*)", re.IGNORECASE)
 _CLOCK = re.compile(r" (\d{1,2})(:\d\d(?::\d\d)?)(?: ?([AP])M)?", re.IGNORECASE)
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+FIRST_DAY = "1970-01-01"
+"""Of which times of a day are parts, as days are counted from it."""
 
 
 def as_days(column: Column, order: str | None = None) -> Column:
@@ -50,13 +69,27 @@ def order_of(texts: Sequence[str]) -> str:
 
 
 def _read(text: str, order: str) -> str:
-    """A date as numpy reads it, "none" for other texts."""
-    points, slashes = _POINTS.fullmatch(text), _SLASHES.fullmatch(text)
-    if points or (slashes and order):
-        first, second, year, time = (points or slashes).groups()  # type: ignore[union-attr]
-        month, day = (first, second) if slashes and order == MONTH_FIRST else (second, first)
+    """A date, or a time of the first day, as numpy reads it; "none" for other texts."""
+    if clock := _CLOCK.fullmatch(f" {text}"):
+        return FIRST_DAY + _of_24_hours(clock)
+    if (found := _parts(text, order)) is not None:
+        year, month, day, time = found
         text = f"{year}-{month:0>2}-{day:0>2}{_CLOCK.sub(_of_24_hours, time)}"
     return text.rstrip("Z") if _ISO.fullmatch(text) else "none"
+
+
+def _parts(text: str, order: str) -> tuple[str, str, str, str] | None:
+    """Year, month, day and what follows of a date that does not begin with the year."""
+    if named := _NAMED.fullmatch(text) or _NAME_FIRST.fullmatch(text):
+        first, second, year, time = named.groups()
+        name, day = (second, first) if first.isdecimal() else (first, second)
+        month = next((str(n) for n, known in enumerate(MONTHS, 1) if known.startswith(name.lower())), "none")
+        return year, month, day, time
+    slashes = _SLASHES.fullmatch(text) if order else None
+    if (found := slashes or _POINTS.fullmatch(text)) is None:
+        return None
+    first, second, year, time = found.groups()
+    return (year, first, second, time) if slashes and order == MONTH_FIRST else (year, second, first, time)
 
 
 def _of_24_hours(clock: re.Match[str]) -> str:

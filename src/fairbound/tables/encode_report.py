@@ -73,7 +73,7 @@ def identifier_words(names: Sequence[str], out: str = "Leave them out of X") -> 
     """What is said of features that look like identifiers. out: how they are left out."""
     return [
         f"These columns look like identifiers of rows or persons, and are features: {shortlist(names, BY_NAME)}. {out} "
-        "if they are, since they say nothing of new people."
+        "if they are, since they say nothing of new people; those that several rows share, as of a school, may be made text."
     ] if names else []  # fmt: skip
 
 
@@ -98,7 +98,9 @@ class EncodeReport:
     dropped: dict[str, str] = field(default_factory=dict)  # column -> why it was dropped in training
     ignored: tuple[str, ...] = ()  # columns of this table that training did not have
     identifiers: tuple[str, ...] = ()  # features that look like identifiers in training
-    doubts: tuple[str, ...] = ()  # what is said of training's columns of categories that look like numbers or dates
+    doubts: tuple[
+        str, ...
+    ] = ()  # what is said of training's columns: texts that look like numbers or dates, numbers far from others
     positional: bool = False  # columns were matched by place because one of the two tables has no names
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ What becomes of a column, decided on the training table:
   classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
   0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
-  2024-05-31, 31.05.2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, where they have more than 50 different values, or than a stated ``max_categories``.
+  2024-05-31, 31.05.2024, 31-May-2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, or times of a day such as 9:05 PM (a part of a day), where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
   ``name=(missing)``. Blanks around a text do not count, an empty text is missing, and 1, 1.0 and "1" are one category.
@@ -44,6 +44,7 @@ from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import lacking, shortlist
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.encode_report import EncodeReport, dropped_words, is_of_one_table
+from fairbound.tables.far_values import far_values
 from fairbound.tables.features import CategoryFeature, Feature, Unseen, converted, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
@@ -88,7 +89,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self.named = False  # whether the training table had column names
         self.identifiers: tuple[str, ...] = ()  # features that look like identifiers in the training table; not saved
-        self.doubts: tuple[str, ...] = ()  # what is said of columns that became categories; not saved
+        self.doubts: tuple[str, ...] = ()  # what is said of columns in training; not saved
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
@@ -222,7 +223,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if reason is not None:
                 dropped[column.name] = reason
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
-        self.doubts = warned_of(doubts)
+        self.doubts = warned_of([*doubts, *far_values(numbers)])
         plain = [c for c in numbers if c.kind == "number" and c.name not in dropped]  # a date is no identifier
         self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
         if self.options.by_labels:

@@ -9,7 +9,9 @@ import numpy as np
 _NAME = re.compile(
     r"((.*[\W_])?(id|uuid|guid)([\W_].*)?"
     r"|(patient|subject|person|customer|client|user|member|applicant|borrower|respondent|participant|employee|student|household)"
-    r"[\W_]*(id|no|nr|num|number|key|code)?)",
+    r"[\W_]*(id|no|nr|num|number|key|code)?"
+    r"|(school|class|teacher|hospital|doctor|firm|company|store|branch|bank|court|judge|county|district|region|state|city|family|case|record"
+    r"|account|product|item|cust|stud|emp|hh|pt|pat|p)[\W_]*id(num|no|nr)?[\W_]*[a-z0-9]?)",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r".*[a-z0-9]I[dD]")
@@ -20,7 +22,8 @@ COINCIDENCES = 10
 
 
 def names_identifier(name: str) -> bool:
-    """Whether a column of this name says who or which row it is: id, patient_id, CustomerID, subject."""
+    """Whether a column of this name says who or which row it is, or to whom it belongs: id, patient_id, CustomerID,
+    subject, pidnum, schoolid2."""
     return bool(_NAME.fullmatch(name) or _CAMEL.fullmatch(name))
 
 

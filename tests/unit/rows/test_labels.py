@@ -171,6 +171,8 @@ def test_a_positive_label_may_be_written_as_in_a_file():
     assert binary_labels([True, False], positive="false")[1] == (True, False)
     assert binary_labels([0.0, 1.0], positive="0")[1] == (1.0, 0.0)
     assert labels_of([True, True], "TRUE")[0].tolist() == [1, 1]
+    assert binary_labels(["live          ", "dead "], positive="live")[1] == ("dead ", "live          ")
+    assert binary_labels(["a", "a ", "a"], positive="a")[1] == ("a ", "a")
     with pytest.raises(DataError, match="positive='TRUE' is not among the labels 'True', 'no'"):
         binary_labels(["True", "no"], positive="TRUE")  # texts are as they stand in the file
 

@@ -19,8 +19,11 @@ def table(texts) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    "written", ["%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M%p", "%m/%d/%Y %-H:%M"]
-)
+    "written",
+    [
+        "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M%p", "%m/%d/%Y %-H:%M",
+    ],
+)  # fmt: skip
 def test_dates_with_slashes_are_days_in_the_order_that_training_shows(written, recwarn):
     texts = WHEN.dt.strftime(written)
     days = table(pd.to_datetime(texts, format=written.replace("-H", "H")))
@@ -35,6 +38,33 @@ def test_dates_with_slashes_are_days_in_the_order_that_training_shows(written, r
     parts = [table(texts)[:30], table(texts)[30:]]
     together = Encoded.of(TableEncoder(), Chunks(lambda: parts)).features
     np.testing.assert_allclose(together[:, 0], encoder.transform(table(texts))[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("written", ["%d-%b-%Y", "%-d %B %Y", "%B %-d, %Y", "%b. %d, %Y %I:%M %p", "%dth %b %Y %H:%M"])
+def test_dates_with_the_name_of_the_month_are_days(written, recwarn):
+    texts = WHEN.dt.strftime(written)
+    encoder = TableEncoder().fit(table(texts))
+    assert encoder.feature_names == ("t", "x") and not recwarn
+    days = WHEN.dt.floor("min" if ":" in written else "D")
+    np.testing.assert_allclose(encoder.transform(table(texts)), TableEncoder().fit_transform(table(days)), atol=1e-12)
+
+
+@pytest.mark.parametrize("written", ["%H:%M", "%-H:%M:%S", "%I:%M %p"])
+def test_times_of_a_day_are_parts_of_it(written, recwarn):
+    when = pd.Series(pd.date_range("2020-02-01", periods=80, freq="17min"))
+    encoder = TableEncoder().fit(table(when.dt.strftime(written)))
+    assert encoder.feature_names == ("t", "x") and not recwarn
+    part = (when.dt.hour * 60 + when.dt.minute) / 1440
+    np.testing.assert_allclose(
+        encoder.transform(table(when.dt.strftime(written)))[:, 0], (part - part.mean()) / part.std(ddof=0)
+    )
+
+
+@pytest.mark.parametrize(
+    "texts", [[f"{i % 30}:{i % 60:02}" for i in range(400)], [f"{i % 28 + 1} Foo {2000 + i % 3}" for i in range(400)]]
+)
+def test_hours_and_months_that_are_none_are_no_times(texts):
+    assert TableEncoder(TableOptions(min_count=1)).fit(table(texts)).feature_names[0].startswith("t=")
 
 
 @pytest.mark.parametrize(

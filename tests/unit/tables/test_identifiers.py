@@ -12,14 +12,52 @@ from fairbound.tables.identifiers import is_identifier, names_identifier
 
 
 @pytest.mark.parametrize(
-    "name", ["id", "ID", "patient_id", "CustomerID", "userId", "id number", "subject", "person_no", "Patient"]
+    "name",
+    [
+        "id",
+        "ID",
+        "patient_id",
+        "CustomerID",
+        "userId",
+        "id number",
+        "subject",
+        "person_no",
+        "Patient",
+        "pidnum",
+        "schoolid2",
+        "schoolidk",
+        "custid",
+        "hhid",
+        "districtID",
+    ],
 )
 def test_names_of_identifiers(name):
     assert names_identifier(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["paid", "grid", "idle", "humid", "identity", "age", "subject_area", "candid", "students"]
+    "name",
+    [
+        "paid",
+        "grid",
+        "idle",
+        "humid",
+        "identity",
+        "age",
+        "subject_area",
+        "candid",
+        "students",
+        "stupid",
+        "pid_controller_output",
+        "caseidx2",
+        "liquid",
+        "region",
+        "state",
+        "p",
+        "class",
+        "covid",
+        "bid",
+    ],
 )
 def test_other_names(name):
     assert not names_identifier(name)
