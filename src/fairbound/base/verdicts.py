@@ -83,7 +83,7 @@ def _of_few_rows(found: Mapping[str, Any]) -> str:
 
 def rows_and_few(rows: int, few: int) -> str:
     """The rows of a group, and how many there are of a label of which it has fewer."""
-    return f"{rows:,} {'row' if rows == 1 else 'rows'}" + ("" if few == rows else f", {few:,} of one label")
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}" + ("" if few == rows else f", {few:,} with one of the labels")
 
 
 def unspoken(found: Mapping[str, Any]) -> str:

@@ -159,7 +159,9 @@ def pandas_part(part: Any) -> Any:
 
 
 def file_checksum(path: str) -> str:
-    """The sha256 of a file, read a little at a time."""
+    """The sha256 of a file, read a little at a time. Raises: FileNotFoundError."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist; check the path.")
     with open(path, "rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 

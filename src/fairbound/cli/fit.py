@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -154,7 +155,7 @@ def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> d
         done,
         partial(judged_rows, rows=rows, encoded=parts.held, numbers=split.test, by_class=by_class(bounds)),
         about=f"{options.model} model on {done.model.model_.spec()['features']} features",
-        warnings=_with_reason(reader_warnings(rows, split, done.model), facts, done.free),
+        warnings=_with_reason(reader_warnings(rows, split, done.model, bounds), facts, done.free),
         notes=[
             f"Held-out rows, column {name}: {count:,} of {encoding.rows:,} have a value unseen or too rare in training."
             for name, count in encoding.unseen.items()
@@ -175,7 +176,7 @@ def _with_reason(said: list[str], facts: dict[str, Any], baseline: FairClassifie
     return [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
 
 
-def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -> list[str]:
+def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier, bounds: Sequence[Any]) -> list[str]:
     """What a reader must know before trusting the verdict."""
     facts, out = classifier.fit_report_, []
     if facts["constraints"] and not facts["feasible"]:
@@ -196,4 +197,4 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier) -
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     left_out = dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
     out += [said[0].upper() + said[1:] for said in left_out]
-    return out + group_warnings(rows.groups, split.train)
+    return out + group_warnings(rows.groups, split.train, bounds)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
+from fairbound.audits.groups import claim_no_probability
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
@@ -20,6 +21,7 @@ from fairbound.cli.bounds import stated_bounds
 from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress, written_audit
 from fairbound.cli.rows import read_rows
 from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
+from fairbound.cli.training import value_in_training
 from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.reduction import Reduction
 from fairbound.estimators.reduction_fits import own_threshold
@@ -133,8 +135,9 @@ def _judged(
                      rows.split_by),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
                "algorithm": "plug-in" if fair.folds_ else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
-        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train)],
-        notes=[*rows.notes, NOT_SAVED],
+        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train, bounds)],
+        notes=[*rows.notes, *[value_in_training(c["text"], c["train_value"]) for c in facts["constraints"]], NOT_SAVED],
     )  # fmt: skip
+    claim_no_probability(found)
     add_own_model(found, facts)
     return found

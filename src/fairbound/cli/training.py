@@ -133,6 +133,13 @@ def held_out_rows(rows: InputRows, numbers: np.ndarray) -> bytes:
     return csv_file("row", lines=([row] for row in np.sort(rows.places_of(numbers)).tolist()))
 
 
+def value_in_training(text: str, value: float, free: float | None = None) -> str:
+    """What is said of the value of a bound on the training rows. free: of a model without bounds, None where none is
+    known."""
+    line = f"On the training rows, which the verdict is not about, the value of {text!r} is {value:.4f}"
+    return line + ("." if free is None else f"; without the bound it is {free:.4f}.")
+
+
 def _in_training(
     options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]], found: dict[str, Any]
 ) -> list[str]:
@@ -148,9 +155,7 @@ def _in_training(
     out = []
     for i, bound in enumerate(bounds):
         value = done.model.fit_report_["constraints"][i]["train_value"]
-        line = f"On the training rows, which the verdict is not about, the value of {bound.text!r} is {value:.4f}"
-        without = None if free is None else free[i]["value"]
-        out.append(line + ("." if without is None else f"; without the bound it is {without:.4f}."))
+        out.append(value_in_training(bound.text, value, None if free is None else free[i]["value"]))
     fewest = min((n for c in found["constraints"] for n in c["groups"].values()), default=0)
     unsure = found["verdict"] in ("violated", "insufficient") and done.model.fit_report_["feasible"]
     if unsure and fewest >= ENOUGH:

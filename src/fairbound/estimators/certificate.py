@@ -59,7 +59,7 @@ def certificate_of(
             "values": [found["value"] for found in free.findings],
         },
         "constraints": facts,
-        "said": _said(verdict, facts, confidence, sizes, enough, rows_needed) + left_out(facts) + _next_move(taken),
+        "said": _said(taken, facts, confidence, sizes, enough, rows_needed) + left_out(facts) + _next_move(taken),
     }
 
 
@@ -104,24 +104,26 @@ def _candidate(one: Judged, cost: float, measure: str) -> dict[str, Any]:
 
 
 def _said(
-    verdict: str,
+    taken: Judged,
     facts: Sequence[dict[str, Any]],
     confidence: float,
     sizes: dict[str, int],
     enough: int | None,
     rows_needed: int | None,
 ) -> str:
-    """The certificate in one or two sentences. enough, rows_needed: rows to certify, and rows in all,
+    """The certificate of the model that is taken, in one or two sentences. enough, rows_needed: rows to certify, and rows in all,
     that would decide."""
     text = " and ".join(fact["text"] for fact in facts)
     rows = f"{sizes['certify']:,} rows that took no part in training"
     limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)
     limits += ", each by itself" * (len(facts) > 1)
     are, limit, bound = ("is", "bound is", "bound") if len(facts) == 1 else ("are", "bounds are", "bounds")
-    if verdict == "met":
+    if taken.verdict == "met":
         return f"{text} {are} met with {100 * confidence:g} % confidence on {rows}: the confidence {limit} {limits}."
-    if verdict == "violated":
-        return f"{text} {are} violated on {rows} by the most cautious model found."
+    if taken.verdict == "violated":
+        free = "the model without bounds; on the other rows no model trained under them lay further inside"
+        by = "the most cautious model found" if taken.model.fit_report_["constraints"] else free
+        return f"{text} {are} violated on {rows} by {by}."
     more = ""
     if enough is not None and rows_needed is not None:
         total = sum(sizes.values())

@@ -209,6 +209,16 @@ def test_dropped_columns_tiny_groups_and_unknown_groups_are_warnings(run, tmp_pa
     assert "sex: too few training rows to control or measure the rates of 'X' (1). Merge" in said
     assert "sex is missing in" in said
     assert "Column 'same' was dropped" in text
+    fit(
+        run,
+        tmp_path / "p.csv",
+        tmp_path / "few",
+        "--group",
+        "sex",
+        "--constraint",
+        "demographic_parity[fewest=5] <= 0.1",
+    )
+    assert "too few training rows" not in warnings_of(tmp_path / "few")[0], "the bound leaves that group out"
 
 
 def test_unseen_categories_in_held_out_rows_are_a_note(run, tmp_path):

@@ -323,3 +323,9 @@ def test_a_cron_job_can_fail_where_a_gap_has_grown(run, tmp_path):
     assert code == 0 and json.loads(out)["verdict"] == "met" and grew["violated_since"]
     assert run("monitor", "--state", tmp_path / "state", "--fail-on", "growth")[0] == 1
     assert "takes growth" in run("monitor", "--state", tmp_path / "state", "--fail-on", "alarm")[2]
+
+
+def test_a_file_that_is_not_there_is_named_as_by_other_commands(run, tmp_path):
+    given = ["--label", "y", "--group", "sex", "--score", "s", "--constraint", "demographic_parity <= 0.1"]
+    code, _, err = run("monitor", "--state", tmp_path / "state", "--data", tmp_path / "none.csv", *given)
+    assert code == 2 and "none.csv does not exist; check the path." in err

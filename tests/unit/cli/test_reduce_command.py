@@ -84,6 +84,10 @@ def test_it_is_fitted_judged_and_its_decisions_are_written(people, tmp_path, cap
     free = whole["comparison"][1]
     assert free["name"] == "unconstrained" and free["constraints"][0]["value"] > 0.3 > found["constraints"][0]["value"]
     assert not (out / "model").exists() and any("No model is saved" in note for note in whole["notes"])
+    assert whole["metrics"]["log_loss"] is None and whole["metrics"]["auc"] > 0.5, "scores are no probabilities"
+    assert f"On the training rows, which the verdict is not about, the value of {bound!r} is 0.0" in " ".join(
+        whole["notes"]
+    )
 
 
 @pytest.mark.parametrize("more", [["--model", "mlp:8"], ["--budget", "9 steps"], ["--qid", "a"], ["--certify"]])
