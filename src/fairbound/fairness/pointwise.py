@@ -233,14 +233,19 @@ def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int) -> Point
         copied.reduction = "none"
         loss = copied
 
+    hint = "use reduction='none'"
+    if isinstance(loss, nn.Module):
+        hint = (
+            "is it of one score per row?" if per_class else "is it of a score for each class? Then say classes= (Dual)"
+        )
+
     def value(s: Tensor, y: Tensor) -> Tensor:
         shape = s.shape[:-1] if per_class else s.shape
         labels = y.expand(shape).reshape(-1)
         result = loss(s.reshape(-1, outputs), labels.long()) if per_class else loss(s.reshape(-1), labels)
         if result.shape != labels.shape:
             raise OptionError(
-                f"the loss must return one value per row, shape {tuple(labels.shape)}, got {tuple(result.shape)}; "
-                "use reduction='none'."
+                f"the loss must return one value per row, shape {tuple(labels.shape)}, got {tuple(result.shape)}; {hint}."
             )
         return result.view(shape)
 

@@ -246,6 +246,7 @@ class Dual:
             return no_loss(batch.scores)
         if observe:
             self._means.add(batch, state["k"])
+            self._means.shorten(processes(self.distributed))
             warn_of_no_step(state, batch.rows, self._compiled.options.groups)
         value = self._weights.whole(value)
         units = self._compiled.units

@@ -75,7 +75,8 @@ class KKT(NamedTuple):
         complementarity: the largest y_i |g_i|.
     multipliers: (m,) y >= 0, of each bound: how much f falls for each unit that it is loosened.
     duality_gap: the most by which f(x) can exceed the objective of a point of the domain no longer than x that meets the
-        bounds; None where the problem does not promise to be convex, so that no such proof is known.
+        bounds. Of an x that is too short the optimum may be longer, and lower by more. None at x = 0, which no other point
+        is as short as, and where the problem does not promise to be convex, so that no such proof is known.
     """
 
     stationarity: float
@@ -93,13 +94,17 @@ def kkt(problem: Problem, x: Tensor) -> KKT:
     x by a tenth of their root mean square would use it up. Surrogates are those of `problem`: take
     `problem.sharpened(k)` for those of a method that ended with steeper ones.
 
-    Raises: OptionError unless x is a tensor of one run's n numbers.
+    Raises: OptionError unless x is a tensor of one run's n numbers, of the dtype of the problem's.
     """
     if not isinstance(x, Tensor) or x.shape != (problem.n,):
         shape = getattr(x, "shape", None)
         raise OptionError(
             f"x must be a tensor of shape ({problem.n},), one point of the problem, got {type(x).__name__}"
             f"{'' if shape is None else f' of shape {tuple(shape)}'}."
+        )
+    if x.dtype != (wanted := problem.start((0,)).dtype):
+        raise OptionError(
+            f"x must be a tensor of {wanted}, as the problem's start is, got {x.dtype}; pass x.to({wanted})."
         )
     everything = problem.sample((0,), "full", 0, 1, "full")
     g = problem.values(x, everything, true=True).g
@@ -110,7 +115,8 @@ def kkt(problem: Problem, x: Tensor) -> KKT:
     y[active] = torch.as_tensor(found[: len(active)]).to(x)
     violation, complementarity = (float(v.max()) if problem.m else 0.0 for v in (g.clamp_min(0), y * g.abs()))
     held = torch.as_tensor(found[len(active) :])
-    gap = _duality_gap(problem, x, everything, y, held @ normals, float(held @ distances)) if problem.convex else None
+    known = problem.convex and bool(x.any())
+    gap = _duality_gap(problem, x, everything, y, held @ normals, float(held @ distances)) if known else None
     return KKT(residual, violation, complementarity, y, gap)
 
 

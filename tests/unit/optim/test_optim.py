@@ -709,3 +709,17 @@ def test_an_lbfgs_closure_does_not_observe_the_points_it_tries():
     positive = (net(features).squeeze(1) > 0).double()
     rates = [float(positive[group[:, 0] == k].mean()) for k in range(3)]
     assert max(rates) - min(rates) <= 0.05 + 2 / 70  # a row or two of the smallest group, about 70 rows
+
+
+def test_rows_are_summed_up_where_a_loop_takes_no_step():
+    dual = Dual("demographic_parity <= 0.05", group_names=["a", "b"])
+    y, group = torch.arange(9000) % 2, torch.arange(9000) // 2 % 2
+    for _ in range(12):
+        dual.loss(torch.randn(9000), y, group)
+    assert dual.report().rows == 12 * 9000 and dual._means.queue.rows < 66_000
+
+
+def test_a_loss_of_classes_without_classes_is_told_what_it_lacks():
+    dual = Dual("demographic_parity <= 0.05", group_names=["a", "b"], loss=torch.nn.CrossEntropyLoss())
+    with pytest.raises(OptionError, match=r"is it of a score for each class\? Then say classes="):
+        dual.loss(torch.randn(4), [0, 1, 0, 1], [0, 0, 1, 1])

@@ -77,7 +77,7 @@ def test_no_point_that_meets_the_bounds_and_is_no_longer_lies_lower_by_more_than
     points = problem.domain.project(torch.cat([problem.optimum.x[None], points]))
     everything = problem.sample((0,), "full", 0, 1, "full")
     e = problem.values(points, everything)
-    for x in points[:60]:
+    for x in [x for x in points[:60] if x.any()]:
         gap = fb.kkt(problem, x).duality_gap
         below = (points.norm(dim=1) <= x.norm() + 1e-12) & (e.g <= 0).all(-1)
         own = problem.values(x, everything).f
@@ -89,6 +89,9 @@ def test_the_gap_of_a_linear_objective_is_that_to_the_opposite_point():
     c = torch.tensor([3.0, -1.0, 2.0], dtype=torch.float64)
     problem = KnownProblem("plane", lambda x: [x @ c], lambda x: [c.expand_as(x)], [0.0] * 3, convex_fair().optimum, 0)
     assert fb.kkt(problem, 0.7 * c).duality_gap == pytest.approx(2 * 0.7 * float(c @ c), rel=1e-12)
+    assert fb.kkt(problem, 0 * c).duality_gap is None, "no other point is as short, wherever the optimum lies"
+    with pytest.raises(OptionError, match=r"float64, as the problem's start is, got torch\.float32"):
+        fb.kkt(problem, c.float())
 
 
 def test_a_point_outside_lies_lower_by_multiplier_times_excess():
