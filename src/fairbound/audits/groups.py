@@ -42,7 +42,7 @@ def group_facts(
     for name, other in others.items():
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
         comparison.append(compared_model(name, _metrics(other, outcomes), [b.judge(other, alpha) for b in bounds]))
-    said += _weightless(rows)
+    said += [*_weightless(rows), *filter(None, (b.met_trivially(rows) for b in bounds))]
     profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows, outcomes),

@@ -212,6 +212,10 @@ class Bound(ABC):
         """
         raise self.no_verdict()
 
+    def met_trivially(self, rows: Scored) -> str:
+        """What is said where all rows that the bound speaks of are decided alike though others are not; "" else."""
+        return ""
+
     def no_verdict(self) -> OptionError:
         """What to raise where the notion has no `judge` of its own."""
         return OptionError(

@@ -473,3 +473,15 @@ def test_an_undefined_value_is_not_enough_evidence_and_says_why(stated, decided)
     assert (fact["value"] is None) == (
         stated[:5] in {"nobody": ("predi", "treat"), "everybody": ("false",)}.get(decided, ("predi", "treat"))
     )
+
+
+def test_an_interval_all_of_whose_rows_are_decided_alike_is_said_to_tell_nothing():
+    rng = np.random.default_rng(0)
+    s, group = rng.normal(size=2000), rng.integers(0, 2, 2000)
+    y = (s + rng.normal(size=2000) > 0).astype(int)
+    for interval, said in (("0.05:0.3", "positive"), ("0.7:0.9", "negative"), ("0.3:0.6", None)):
+        found = fb.audit(s, y, group, f"partial_demographic_parity[{interval}] <= 0.05", threshold=0)
+        told = [w for w in found["warnings"] if "met trivially" in w]
+        assert len(told) == (said is not None) and (
+            said is None or f"every row of the interval is predicted {said}" in told[0]
+        )

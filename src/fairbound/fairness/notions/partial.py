@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairbound.base.checks import positive
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared, differences
 from fairbound.fairness.language import Form, Key, number_text
@@ -228,6 +228,20 @@ class PartialRateBound(DecisionBound, PartialBound):
     def values(self, rows: Scored, compared: Compared) -> Values:
         through = _through(self.intervals_of(compared), len(self.rates))
         return Values.of_shares(self.shares(rows, compared), through)
+
+    def met_trivially(self, rows: Scored) -> str:
+        try:
+            found = [self.values(rows, compared).estimates for compared, _ in self.compared(rows.occurring, "drop")]
+        except EmptyGroupError:
+            return ""
+        shares = np.concatenate([one.ravel() for one in found])
+        if len(np.unique(rows.predicted)) < 2 or not (shares.min() == shares.max() and shares[0] in (0, 1)):
+            return ""
+        decided = "positive" if shares[0] else "negative"
+        return (
+            f"{self.text}: every row of the interval is predicted {decided}, so it is met trivially. An interval around the "
+            "share of positive decisions tells more; partial_statistical_parity compares the scores."
+        )
 
 
 def _above(compared: Compared, first: np.ndarray, second: np.ndarray, i: int) -> str:
