@@ -330,7 +330,7 @@ class Dual:
         world = processes(self.distributed)
         if not self._built_alike:
             if world > 1:
-                options = {"options": [str(self.config), f"memory={self.memory:g}"]}
+                options = {"options": [*(b.text for b in self.stated), str(self.config), f"memory={self.memory:g}"]}
                 check_built_alike({**self._identity(), **options}, world, self._place[0])
             elif not self.distributed:
                 warn_of_processes_apart()
@@ -375,7 +375,8 @@ class Dual:
 
         Raises: CheckpointError where a key is missing or unknown, where bounds, names, groups or loss differ, or where
         a value has another shape or is not a possible one (NaN, a negative multiplier). Nothing is changed then.
-        Options that say how multipliers move, as `penalty`, may differ: those of this Dual count from here on.
+        How much a bound allows may differ, as may options that say how multipliers move, such as `penalty`: those of this
+        Dual count from here on.
         """
         fresh = as_tensors({**self._state, **self._means.state})
         state = checked_state(state_dict, fresh, self._identity(), self.config.multiplier_bound, ("queue",))

@@ -202,10 +202,10 @@ def _where(text: str, value: float, off: float, bound: float, best: float, swing
 def identity(
     plan: Plan, stated: Sequence[Bound], loss: str, by: str, classes: Sequence[Any], outputs: int, units: Any
 ) -> dict[str, Any]:
-    """What a state must agree in with the `Dual` that is to continue from it."""
+    """What a state must agree in with the `Dual` that is to continue from it: how much each bound allows may differ."""
     return {
         "format": FORMAT,
-        "stated": [b.text for b in stated],
+        "stated": [b.text.rpartition(" ")[0] for b in stated],
         "names": list(plan.names),
         "cells": list(plan.cell_names),
         "loss": loss,

@@ -723,3 +723,21 @@ def test_a_loss_of_classes_without_classes_is_told_what_it_lacks():
     dual = Dual("demographic_parity <= 0.05", group_names=["a", "b"], loss=torch.nn.CrossEntropyLoss())
     with pytest.raises(OptionError, match=r"is it of a score for each class\? Then say classes="):
         dual.loss(torch.randn(4), [0, 1, 0, 1], [0, 0, 1, 1])
+
+
+def test_a_bound_may_be_tightened_on_the_way():
+    y, group = torch.arange(400) % 2, torch.arange(400) // 2 % 2
+    s = torch.where(group == 0, 1.0, -1.0)
+    loose, tight = (Dual(f"equalized_odds <= {v}", groups=group, targets=y, dual_every=1) for v in (0.5, 0.1))
+    loose.observe(s, y, group)
+    loose.step()
+    tight.load_state_dict(loose.state_dict())
+    assert torch.equal(tight.multipliers, loose.multipliers) and tight.multipliers.any()
+    for dual in (loose, tight):
+        dual.observe(s, y, group)
+        dual.step()
+    risen = tight.multipliers - loose.multipliers
+    torch.testing.assert_close(risen[risen > 0], torch.full((2,), 0.4, dtype=torch.float64), atol=1e-2, rtol=0)
+    other = Dual("demographic_parity <= 0.1", groups=group, targets=y)
+    with pytest.raises(CheckpointError, match="of another problem: its stated are"):
+        other.load_state_dict(loose.state_dict())
