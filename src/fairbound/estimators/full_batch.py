@@ -165,13 +165,13 @@ def _begun(problem: FairProblem, runs: _Runs, whole: bool) -> tuple[_Runs, Solut
 def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, whole: bool) -> tuple[Solution, float]:
     """The solution with as much of the error rate in the objective as pays, and that share."""
     auto, share = runs.refined == "auto", 0.0
-    seen = [_quality(problem, solution.x)]
+    seen = [_quality(problem, solution.x, auto)]
     few = auto and problem.total_rows < ROWS_EACH * problem.n
     tried = None if few and not constant_on(problem, seen[0].accuracy) else MIDDLE
     refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and not solution.interrupted:
         after = runs.run(problem, tried, solution)
-        now, before = _quality(problem, after.x), seen[0]
+        now, before = _quality(problem, after.x, auto), seen[0]
         least = min(now, *seen).area - AUC_LOSS if auto else 0.0
         better = bool(after.feasible) and now.accuracy >= before.accuracy
         kept = better and not now.area < least
@@ -230,18 +230,18 @@ def _despite_the_area(
 
 
 class _Quality(NamedTuple):
-    """The mean loss, the accuracy (0 where the loss leaves it open) and the area under the ROC curve;
-    the lowest loss sorts first."""
+    """The mean loss, the accuracy (0 where the loss leaves it open) and the area under the ROC curve, 0 where it was not
+    asked for; the lowest loss sorts first."""
 
     loss: float
     accuracy: float
     area: float
 
 
-def _quality(problem: FairProblem, x: Tensor) -> _Quality:
-    """At x (n,) of a problem whose objective is an `Accuracy`."""
+def _quality(problem: FairProblem, x: Tensor, ranks: bool) -> _Quality:
+    """At x (n,) of a problem whose objective is an `Accuracy`. ranks: whether the area is asked for."""
     found = problem.evaluate(x).extra
-    return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x))
+    return _Quality(float(found["loss"]), float(found.get("accuracy", 0.0)), area(problem, x) if ranks else 0.0)
 
 
 def _separates(problem: FairProblem, x: Tensor) -> bool:

@@ -61,7 +61,7 @@ def share_of(
         return made
 
     monkeypatch.setattr(runs, "solve", solve)
-    monkeypatch.setattr(full_batch, "_quality", lambda on, x: full_batch._Quality(*seen[round(float(x[0]), 6)]))
+    monkeypatch.setattr(full_batch, "_quality", lambda on, x, ranks: full_batch._Quality(*seen[round(float(x[0]), 6)]))
     of = {share: full_batch._Quality(*numbers).accuracy for share, numbers in seen.items()}
 
     def gained(on, x, other):
