@@ -9,6 +9,7 @@ import numpy as np
 
 from fairbound.base.names import shortlist
 from fairbound.rows.labels import stray_codes
+from fairbound.tables.far_values import far_of
 from fairbound.tables.identifiers import FEWEST, names_identifier
 
 MOST_ROWS = 50
@@ -93,7 +94,8 @@ def coded_numbers(frame: Any) -> tuple[str, ...]:
     """What a reader must know of numbers among the features that seem to be codes for a missing value."""
     out = []
     for name in frame.columns:
-        if frame[name].dtype.kind in "if" and (codes := stray_codes(frame[name].to_numpy(dtype=np.float64))):
+        numbers = frame[name].to_numpy(dtype=np.float64) if frame[name].dtype.kind in "if" else np.zeros(0)
+        if not far_of(name, numbers) and (codes := stray_codes(numbers)):  # of far ones the encoder speaks
             rows = int(frame[name].isin(codes).sum())
             named = shortlist([f"{code:g}" for code in codes])
             out.append(

@@ -234,10 +234,8 @@ def custom_loss(loss: Callable[[Tensor, Tensor], Tensor], outputs: int) -> Point
         loss = copied
 
     hint = "use reduction='none'"
-    if isinstance(loss, nn.Module):
-        hint = (
-            "is it of one score per row?" if per_class else "is it of a score for each class? Then say classes= (Dual)"
-        )
+    if isinstance(loss, nn.Module) and not per_class:
+        hint += ", and where it takes a score for each class, classes= of Dual"
 
     def value(s: Tensor, y: Tensor) -> Tensor:
         shape = s.shape[:-1] if per_class else s.shape

@@ -27,7 +27,7 @@ A_PASS, SEVERAL = 0.9, 8  # or as many, if several, as take this share of the tr
 
 Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
 """Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights
-(N,) or None; and of each batch how many steps after the first it came, the rows that the loop gave,
+(2, N) or None, those of the rows and of the rows that the loop gave, which may stand here in two parts; and of each batch how many steps after the first it came, the rows that the loop gave,
 and the rows that stand here."""
 
 
@@ -294,13 +294,13 @@ def check_step(state: Mapping[str, Any], world: int) -> None:
         )
 
 
-def warn_of_no_step(state: Mapping[str, Any], rows: int, trained: Occurring) -> None:
-    """Warns: DataWarning once where a loop has asked for many losses since the last step. state: of a Dual; rows: of the
-    latest batch; trained: labels of the training rows, once each of a stream."""
-    asked = UNSTEPPED
-    if not state["k"] and (trained.counts > 1).any():
-        asked = min(max(int(A_PASS * trained.rows / rows), SEVERAL), asked)
-    if state["calls"] - state["calls_at_step"] == asked:
+def warned_of_no_step(state: Mapping[str, Any], rows: int, trained: Occurring) -> bool:
+    """Whether a loop was warned, as it has asked for many losses since the last step, or for several on about as many rows
+    as the training rows before the first. state: of a Dual; rows: seen so far; trained: labels of the training rows, once
+    each of a stream. Warns: DataWarning."""
+    asked = state["calls"] - state["calls_at_step"]
+    a_pass = not state["k"] and rows >= A_PASS * trained.rows and bool((trained.counts > 1).any())
+    if told := asked >= UNSTEPPED or (a_pass and asked >= SEVERAL):
         since = "since the last" if state["k"] else "and no"
         warnings.warn(
             f"{asked} losses were asked for {since} dual.step(), which moves the multipliers: until then the bounds do "
@@ -309,6 +309,7 @@ def warn_of_no_step(state: Mapping[str, Any], rows: int, trained: Occurring) -> 
             DataWarning,
             stacklevel=3,
         )
+    return told
 
 
 def no_loss(scores: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ from fairbound.optim.batch import (
     device_named,
     no_loss,
     refuse_rows,
-    warn_of_no_step,
+    warned_of_no_step,
     without_number,
 )
 from fairbound.optim.codes import encoded, warn_of_no_rows, warn_of_rows_to_come
@@ -142,7 +142,7 @@ class Dual:
         self._best = Best(c.plan, c.contrasts, LATELY * c.memory)
         self._place = torch.device("cpu"), torch.float32
         self._weights = Weights()
-        self._built_alike = False
+        self._built_alike = self._asked = False
 
     def __repr__(self) -> str:
         return in_one_line(self.stated, self.groups, self._compiled.keys.outputs, self._state)
@@ -246,8 +246,8 @@ class Dual:
             return no_loss(batch.scores)
         if observe:
             self._means.add(batch, state["k"])
-            self._means.shorten(processes(self.distributed))
-            warn_of_no_step(state, batch.rows, self._compiled.options.groups)
+            if not self._asked:
+                self._asked = warned_of_no_step(state, self._means.seen_rows, self._compiled.options.groups)
         value = self._weights.whole(value)
         units = self._compiled.units
         return value if units is None else units.sd**2 * value

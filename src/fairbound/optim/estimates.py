@@ -239,18 +239,20 @@ def report_of(
     `_decided_alike`; trained: as of `_nearly_alike`."""
     y, names = torch.from_numpy(state["multipliers"]), plan.cell_names
     compared, found = plan.used_cells().tolist(), np.array(list(values.values()))
-    lacked, (latest, seen, weight, _) = means.lacked().tolist(), means.latest()
-    rows, smallest = seen.tolist(), (per_bound * state["smallest"]).tolist()
-    contrasts, (mean, _, rest, trail) = PlanContrasts(plan), means.latest(state["processes"])
-    errors = per_bound * np.array(standard_errors(plan, contrasts, mean, rest))
-    now, before = (np.array(stated_values(plan, contrasts, q, rest)) for q in (mean, trail[:, None]))
+    lacked, latest = means.lacked().tolist(), means.latest()
+    rows, smallest = latest.rows.tolist(), (per_bound * state["smallest"]).tolist()
+    contrasts, joint = PlanContrasts(plan), means.latest(state["processes"])
+    errors = per_bound * np.array(standard_errors(plan, contrasts, joint.mean, joint.resting))
+    now, before = (
+        np.array(stated_values(plan, contrasts, q, joint.weight)) for q in (joint.mean, joint.trail[:, None])
+    )
     drifts = per_bound * (now - before)
-    turns = state["turns"]
+    turns, rest = state["turns"], latest.resting
     ends = np.stack([np.fmin(per_bound * state["low"], found), np.fmax(per_bound * state["high"], found)])
     memo = contrasts.values(torch.from_numpy(means.moving()))[1]
     by_cell = cell_weights(contrasts, state["w"], means.state, max(state["weighed"], 1), memo)[1]
     below = raised(by_cell, of_losses) * shrunk(by_cell, of_losses, means.state)
-    alike = _decided_alike(plan, latest[:, 0], seen, classes)
+    alike = _decided_alike(plan, latest.mean[:, 0], latest.rows, classes)
     return DualReport(
         steps=state["k"],
         batches=means.seen_batches,
@@ -270,9 +272,11 @@ def report_of(
         at_cap=tuple(plan.names[i] for i in (y >= cap).nonzero().flatten().tolist()),
         lacking=by_name((names[c], int(lacked[c])) for c in compared if lacked[c]),
         unmeasured=tuple(by_name((names[c], 1) for c in compared if not rows[c])),
-        rests_on={names[c]: round(float(weight[c])) for c in sorted(compared, key=lambda c: -weight[c]) if rows[c]},
+        rests_on={names[c]: round(float(rest[c])) for c in sorted(compared, key=lambda c: -rest[c]) if rows[c]},
         processes=state["processes"],
         alike=alike,
         missing=int(trained.counts[(trained.codes == MISSING).any(1)].sum()),
-        nearly=_nearly_alike(plan, latest[:, 0], weight, trained) if alike is None and bool(y.any()) else None,
+        nearly=_nearly_alike(plan, latest.mean[:, 0], latest.weight, trained)
+        if alike is None and bool(y.any())
+        else None,
     )

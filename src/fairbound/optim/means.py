@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,6 +51,17 @@ def layout(
     return np.tile(faded.repeat(lengths), columns), np.tile(first.repeat(lengths), columns)
 
 
+class Latest(NamedTuple):
+    """mean: (K, S); rows: (K,) seen; weight: (K,) what the rows still weigh; resting: (K,) how many rows of equal weights
+    the means rest on; trail: (K,)."""
+
+    mean: np.ndarray
+    rows: np.ndarray
+    weight: np.ndarray
+    resting: np.ndarray
+    trail: np.ndarray
+
+
 class RunningMeans:
     """memory: in rows. statistics: for each, one function per row function of the plan, whose means over cells are
     kept; the last is what moves the multipliers. Where the first is not of rates alone, the means of its squares come
@@ -58,7 +69,7 @@ class RunningMeans:
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
     state: mean (K, S), weight (K,), squared (K,): means, and the decayed sums of their rows' weights and of these
-    squared, at the last update. trail (K,): see above, of the
+    squared, at the last update; of a row that stands for a part of one that of both weights is in place of the square. trail (K,): see above, of the
     first statistic. rows (K,), lacked (K,), mass
     (K,): all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches, total_mass
     (1,): the same of rows of any group. window (K,
@@ -114,22 +125,22 @@ class RunningMeans:
         self.recent.clear()
 
     @torch.no_grad()
-    def counted(self, world: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """window and tally with the latest rows added; the state stays as it is."""
+    def counted(self, world: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """window, tally and window_mass with the latest rows added; the state stays as it is."""
         s = self.state
         if not (rows := self.queue.rows + self.recent.rows):
-            return s["window"], s["tally"]
+            return s["window"], s["tally"], s["window_mass"]
         scores, y, cells, weight, shape = self._latest_rows().joined(self.keys)
         columns, width, batches = len(cells), self.plan.n_cells + 1, len(shape[0])
         faded, first = layout(*shape, world / self.memory, width, columns)
-        place, met = cells.ravel(), None
-        twice = faded
+        place, met, mass, squared = cells.ravel(), None, float(rows), faded
         if weight is not None:
-            weight = np.tile(weight, columns)
-            faded, twice, met = faded * weight, faded * weight * weight, weight > 0
+            (weight, whole), mass = np.tile(weight, columns), weight[0].sum()
+            faded, met = faded * weight, weight > 0
+            squared = faded * whole
         found = np.bincount(place + first, met, batches * width).reshape(batches, width)
         window = [np.bincount(place, faded, width)]
-        window.append(window[0] if weight is None else np.bincount(place, twice, width))
+        window.append(window[0] if weight is None else np.bincount(place, squared, width))
         for kinds in self.statistics:
             values = [kind.value(scores, y).numpy() for kind in kinds]
             each = values[0] if columns == 1 else np.concatenate([values[f] for f in self._function_of])
@@ -139,9 +150,8 @@ class RunningMeans:
         window += [squares] if self.squares else []
         seen = np.add.reduce(found)
         tally = [seen, np.add.reduce(found == 0), seen if weight is None else np.bincount(place, weight, width)]
-        return self._more(s["window"], math.exp(-rows * world / self.memory), window), self._more(
-            s["tally"], 1.0, tally
-        )
+        kept = math.exp(-rows * world / self.memory)
+        return self._more(s["window"], kept, window), self._more(s["tally"], 1.0, tally), s["window_mass"] + mass
 
     def _more(self, before: np.ndarray, factor: float, columns: list[np.ndarray]) -> np.ndarray:
         """(K, columns): sums of a window, faded, and further ones, (K + 1,) each."""
@@ -175,16 +185,14 @@ class RunningMeans:
         """The mean weight of all rows of the last update and before."""
         return float(self.state["total_mass"][0]) / max(self.state["total_rows"], 1)
 
-    def latest(self, world: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(K, S) means, (K,) rows seen, (K,) rows that the means rest on, each counted as what it still weighs, and the
-        (K,) trail; with what has been seen since the last update, of several processes as of it. Rows of unequal weights
-        are as many as would tell a mean as surely, of equal ones."""
+    def latest(self, world: int = 1) -> Latest:
+        """The means with what has been seen since the last update, of several processes as of it."""
         s = self.state
         if world > 1:
-            return s["mean"], s["rows"], self.resting(), s["trail"]
-        window, tally = self.counted()
+            return Latest(s["mean"], s["rows"], s["weight"], self.resting(), s["trail"])
+        window, tally, _ = self.counted()
         mean, *weights = self._joined(window, self.since)
-        return mean, s["rows"] + tally[:, 0], resting(*weights), self._trailed(mean, self.since)
+        return Latest(mean, s["rows"] + tally[:, 0], weights[0], resting(*weights), self._trailed(mean, self.since))
 
     def lacked(self) -> np.ndarray:
         """(K,) batches without a row of the cell."""
@@ -223,10 +231,9 @@ class RunningMeans:
 
     def _empty(self, world: int) -> None:
         s = self.state
-        s["window"], s["tally"] = self.counted(world)
+        s["window"], s["tally"], s["window_mass"] = self.counted(world)
         s["window_rows"] += self.queue.rows + self.recent.rows
         s["window_batches"] += len(self.queue.steps) + len(self.recent.steps)
-        s["window_mass"] = s["window_mass"] + self.queue.mass + self.recent.rows
         self.recent.clear()
         if self.queue.rows:
             self.queue = Queue()

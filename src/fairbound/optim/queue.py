@@ -37,12 +37,6 @@ class Queue:
         self.sizes.append(batch.rows)
         self.rows += batch.rows
 
-    @property
-    def mass(self) -> float:
-        """The weight of all rows."""
-        pairs = zip(self.weights, self.sizes, strict=True)
-        return sum(size if w is None else float(w.sum(dtype=torch.float64)) for w, size in pairs)
-
     def take_in(self, recent: Recent, keys: Keys) -> None:
         """The rows of `recent` after those that are here; it has none then."""
         recent.joined(keys)
@@ -60,8 +54,12 @@ class Queue:
         """All rows."""
         weight = None
         if any(w is not None for w in self.weights):
-            pairs = zip(self.weights, self.scores, strict=True)
-            weight = torch.cat([s.new_ones(len(s)) if w is None else w for w, s in pairs]).cpu().double().numpy()
+            each = [
+                s.new_ones(len(s), dtype=s.dtype) if w is None else w
+                for w, s in zip(self.weights, self.scores, strict=True)
+            ]
+            whole = [w if len(w) == n else (w[:n] + w[n:]).repeat(2) for w, n in zip(each, self.sizes, strict=True)]
+            weight = torch.stack([torch.cat(each), torch.cat(whole)]).cpu().double().numpy()
         scores, found = torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy()
         shape = tuple(k - self.steps[0] for k in self.steps), tuple(self.sizes), tuple(map(len, self.keys))
         return *keys.apart(scores, found), keys.cells(found), weight, shape

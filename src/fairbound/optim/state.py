@@ -64,8 +64,8 @@ class DualReport:
     raised: group -> what its rows weigh in the loss, where that is below 0: training raises their loss.
     at_cap: contrasts whose multiplier is at multiplier_bound: the bound is likely out of reach.
     lacking: group -> batches without a row of it. unmeasured: groups without a row in any batch so far. rests_on:
-        group -> rows that the estimates rest on, each counted as what it still weighs (see `memory`), in sums of
-        weights where rows have some.
+        group -> rows that the estimates rest on, each counted as what it still weighs (see `memory`), those of unequal
+        weights as so many fewer (Kish).
     processes: how many processes the last update joined. alike: "positive", "negative" or "class ..." where all rows
         seen lately are decided so, and "on the same side ..." where all predicted numbers are so of every threshold
         of prediction_parity: that meets bounds on rates whatever the model is. nearly: the same of nearly all rows, where

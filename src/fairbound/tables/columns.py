@@ -44,7 +44,7 @@ class Column:
     without types, which may be either).
     ``values``: number: (n,) floats or whole numbers of any type, often a view of the table; days: (n,) float64; NaN is
     missing. The others: (n,) codes into ``categories``, of as few bytes as they need, -1 is missing.
-    ``order``: of days that were texts with slashes what came first (`dates.ORDERS`), else "".
+    ``order``: of days that were texts with slashes what came first, or that they are times (`dates.ORDERS`), else "".
     """
 
     name: str

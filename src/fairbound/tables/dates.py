@@ -15,7 +15,7 @@ import numpy as np
 from fairbound.tables.cells import days_of
 from fairbound.tables.columns import Column
 
-MONTH_FIRST, DAY_FIRST = ORDERS = "month first", "day first"
+MONTH_FIRST, DAY_FIRST, CLOCK = ORDERS = "month first", "day first", "time of day"
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?")
 _POINTS = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
@@ -42,8 +42,8 @@ FIRST_DAY = "1970-01-01"
 
 
 def as_days(column: Column, order: str | None = None) -> Column:
-    """A column of texts all of which are dates as days; any other as it is. order: what comes first where slashes part
-    them, one of ORDERS; "": such texts are no dates; None: as the column tells."""
+    """A column of texts all of which are dates as days, or all of which are times of a day; any other as it is. order: CLOCK
+    of times of a day, or what comes first where slashes part dates; "": such texts are no dates; None: as the column tells."""
     order = order_of(column.categories) if order is None else order
     if not column.coded or no_date(column, order) is not None:
         return column
@@ -62,7 +62,10 @@ def no_date(column: Column, order: str = "") -> str | None:
 
 
 def order_of(texts: Sequence[str]) -> str:
-    """What comes first in dates with slashes, "" where their days do not tell or there are none."""
+    """CLOCK where all texts are times of a day; what comes first in dates with slashes, "" where their days do not tell or
+    there are none."""
+    if texts and all(_CLOCK.fullmatch(f" {text}") for text in texts):
+        return CLOCK
     found = [(int(match[1]), int(match[2])) for match in map(_SLASHES.fullmatch, texts) if match]
     above = [max(places) > 12 for places in zip(*found, strict=True)]
     return {(False, True): MONTH_FIRST, (True, False): DAY_FIRST}.get(tuple(above), "")
@@ -70,8 +73,11 @@ def order_of(texts: Sequence[str]) -> str:
 
 def _read(text: str, order: str) -> str:
     """A date, or a time of the first day, as numpy reads it; "none" for other texts."""
-    if clock := _CLOCK.fullmatch(f" {text}"):
-        return FIRST_DAY + _of_24_hours(clock)
+    if order == CLOCK:
+        clock = _CLOCK.fullmatch(f" {text}")
+        return "none" if clock is None else FIRST_DAY + _of_24_hours(clock)
+    if _ISO.fullmatch(text):
+        return text.rstrip("Z")
     if (found := _parts(text, order)) is not None:
         year, month, day, time = found
         text = f"{year}-{month:0>2}-{day:0>2}{_CLOCK.sub(_of_24_hours, time)}"

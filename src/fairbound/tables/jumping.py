@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, times
+from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, second, times
 
 MOST = 128
 """Jumps of all numbers together, at most."""
@@ -90,7 +90,7 @@ class _Growing:
         self.first = self.width = features.shape[1] + 1
         self.room = np.empty((len(features), self.first + MOST), np.float32, order="F")
         self.room[:, 0], self.room[:, 1 : self.first] = 1.0, features
-        self.x, self.dispersion = np.zeros(self.first), 1.0
+        self.x, self.curvature, self.dispersion = np.zeros(self.first), np.ones(len(features)), 1.0
         self.near: Curved | None = None
 
     @property
@@ -111,17 +111,16 @@ class _Growing:
         near = None if self.near is None else self.near.widened(A)
         self.x, scores, self.near = fitted(A, self.labels, self.mass, self.penalty, x, near, NEARLY, self.loss)
         expected = self.loss.expected(scores)
-        left = self.labels - expected
+        left, self.curvature = self.labels - expected, self.loss.curvature(expected)
         self.dispersion = self.loss.dispersion(left, self.width)
         left = left / self.dispersion**0.5
-        return left, self.loss.curvature(expected), None if self.loss.spread_is_known else left**2
+        return left, self.curvature, None if self.loss.spread_is_known else left**2
 
     def needed(self, level: float) -> list[bool]:
         """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""
         A, x = self.room[:, : self.width], self.x
         loss = self.loss.total(times(A, x), self.labels, self.mass)
-        assert self.near is not None
-        inverse = np.linalg.inv(ridged(self.penalty, self.near.Q))
+        inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass * self.curvature)))
         unsure, enough = set(range(self.first, self.width)), chdtri(1, level / max(self.width - self.first, 1))
         enough = enough * self.dispersion
         gone = set[int]()

@@ -142,4 +142,4 @@ def test_a_loop_that_steps_once_per_pass_over_few_rows_is_asked_about_it_once():
             for part in np.split(np.arange(1600), 16):
                 dual.loss(torch.randn(100), torch.tensor(y[part]), torch.tensor(group[part]))
             dual.step()
-    assert len(said) == 1 and "14 losses were asked for and no dual.step()" in str(said[0].message)
+    assert len(said) == 1 and "15 losses were asked for and no dual.step()" in str(said[0].message)

@@ -121,6 +121,18 @@ def test_rows_of_unequal_weights_count_as_so_many_fewer():
     assert list(made.report().rests_on.values()) == [6, 6]
 
 
+def test_a_row_with_a_soft_label_is_one_row_of_its_group():
+    made = Dual("demographic_parity <= 0.05", group_names=["a", "b"], soft_targets=True, memory=1e9)
+    group, halves = torch.arange(200) % 2, torch.full((200,), 0.5)
+    made.observe(torch.randn(200), halves, group)
+    assert list(made.report().rests_on.values()) == [100, 100]
+    made.observe(torch.randn(200), halves, group, weight=torch.full((200,), 7.0))
+    assert sum(made.report().rests_on.values()) == pytest.approx(2 * 800**2 / 5000, abs=1)
+    odds = Dual("equalized_odds <= 0.05", group_names=["a", "b"], soft_targets=True, memory=1e9)
+    odds.observe(torch.randn(200), torch.full((200,), 0.05), group)
+    assert sorted(odds.report().rests_on.values()) == [5, 5, 95, 95]
+
+
 @pytest.mark.parametrize("bounds", ["demographic_parity <= 0.05", "recall of class 1 >= 0.9"])
 def test_a_loop_may_write_over_its_scores_and_labels_afterwards(bounds):
     s, y, group = rows()

@@ -60,6 +60,18 @@ def test_times_of_a_day_are_parts_of_it(written, recwarn):
     )
 
 
+def test_times_of_a_day_and_dates_are_not_mixed():
+    times, days = WHEN.dt.strftime("%H:%M"), WHEN.dt.strftime("%Y-%m-%d")
+    mixed = pd.concat([days, times.iloc[:30]], ignore_index=True)
+    with pytest.warns(DataWarning, match="'t' was dropped"):
+        assert "t" not in TableEncoder(TableOptions(min_count=1)).fit(table(mixed)).feature_names
+    for one, other in ((times, days), (days, times)):
+        encoder = TableEncoder().fit(table(one))
+        for known in (encoder, TableEncoder.from_json(encoder.to_json())):
+            with pytest.raises(DataError, match="'t' held dates in training and holds no dates now"):
+                known.transform(table(other))
+
+
 @pytest.mark.parametrize(
     "texts", [[f"{i % 30}:{i % 60:02}" for i in range(400)], [f"{i % 28 + 1} Foo {2000 + i % 3}" for i in range(400)]]
 )

@@ -41,6 +41,13 @@ def test_heavy_tails_and_columns_of_mostly_one_value_are_not(seed):
     assert told(rng.integers(0, 2, 5000).astype(float)) == []
 
 
+def test_few_known_values_of_many_rows_are_looked_at_too():
+    values = np.full(100_000, np.nan)
+    values[::11] = np.random.default_rng(0).gamma(2.0, 1000.0, len(values[::11]))
+    values[11 * 700] = 1e9
+    assert "1 of 9,091 numbers are as far off as 1e+09" in told(values)[0]
+
+
 def test_more_rows_than_one_in_twenty_are_no_mistake():
     values = np.random.default_rng(0).gamma(2.0, 1000.0, 1000)
     values[:100] = 1e7
