@@ -61,7 +61,8 @@ def test_times_of_a_day_are_parts_of_it(written, recwarn):
 
 
 def test_times_of_a_day_and_dates_are_not_mixed():
-    times, days = WHEN.dt.strftime("%H:%M"), WHEN.dt.strftime("%Y-%m-%d")
+    times = pd.Series(pd.date_range("2020-02-01", periods=80, freq="17min")).dt.strftime("%H:%M")
+    days = WHEN.dt.strftime("%Y-%m-%d")
     mixed = pd.concat([days, times.iloc[:30]], ignore_index=True)
     with pytest.warns(DataWarning, match="'t' was dropped"):
         assert "t" not in TableEncoder(TableOptions(min_count=1)).fit(table(mixed)).feature_names
