@@ -44,7 +44,6 @@ from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import lacking, shortlist
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.encode_report import EncodeReport, dropped_words, is_of_one_table
-from fairbound.tables.far_values import far_values
 from fairbound.tables.features import CategoryFeature, Feature, Unseen, converted, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout
@@ -223,7 +222,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if reason is not None:
                 dropped[column.name] = reason
         self.adopt(learnt, dropped, read.names, read.named, read.rows)
-        self.doubts = warned_of([*doubts, *far_values(numbers)])
+        self.doubts = warned_of(doubts, numbers)
         plain = [c for c in numbers if c.kind == "number" and c.name not in dropped]  # a date is no identifier
         self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
         if self.options.by_labels:

@@ -14,6 +14,7 @@ from fairbound.base.names import shortlist
 from fairbound.tables.amounts import Amounts
 from fairbound.tables.columns import Column, Table, as_category, as_number, is_number, number_share
 from fairbound.tables.dates import as_days
+from fairbound.tables.far_values import far_values
 from fairbound.tables.features import TO_NUMBERS, Feature, is_quantity, learn_category, meant
 from fairbound.tables.numbers import learn_number
 from fairbound.tables.options import FEWEST, TableOptions
@@ -50,9 +51,10 @@ def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, 
     return spec, reason, doubt
 
 
-def warned_of(doubts: Sequence[str]) -> tuple[str, ...]:
-    """What is said of columns, "" of most. Warns: DataWarning of each of which anything is."""
-    found = tuple(filter(None, doubts))
+def warned_of(doubts: Sequence[str], numbers: Sequence[Column] = ()) -> tuple[str, ...]:
+    """What is said of columns, "" of most, and of numbers far from others of their column. Warns: DataWarning of each of
+    which anything is."""
+    found = (*filter(None, doubts), *far_values(numbers))
     for said in found:
         warnings.warn(said, DataWarning, stacklevel=users_line())
     return found
