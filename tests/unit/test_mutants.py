@@ -575,6 +575,7 @@ MUTANTS = {
     # thresholds of groups
     "pairs: near scores taken for far ones": Mutant("fairness/areas/pair_losses.py", "ordered.diff(dim=-1).clamp_max(far)", "ordered.diff(dim=-1).clamp_max(far / 1e4)", "claims/test_auc_parity.py"),
     "step trial: room counts as a gain": Mutant("estimators/step_trial.py", ".nan_to_num().clamp_min(0).sum()", ".nan_to_num().sum()", "unit/estimators/test_step_trial.py"),
+    "intercept: one answer for a score of largest area": Mutant("estimators/last_intercept.py", "(not trained.automatic or problem.plan.ranks)", "not trained.automatic", "unit/estimators/test_auc_decisions.py"),
     "intercept: twice as far": Mutant("estimators/last_intercept.py", "return moved(high) if bool(", "return moved(2 * high) if bool(", "unit/estimators/test_training.py"),
     "intercept: the start is preferred": Mutant("estimators/last_intercept.py", "in (trained.solution.last, trained.solution.x)", "in (trained.solution.x, trained.solution.last)", "unit/estimators/test_last_intercept.py"),
     "intercept: any parameter of a module": Mutant("models/scoring.py", "torch.allclose(after - scores, move.expand_as(scores),", "torch.allclose(after, after,", "unit/estimators/test_last_intercept.py"),

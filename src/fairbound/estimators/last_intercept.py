@@ -145,11 +145,11 @@ def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tens
 def best_constant(trained: Trained) -> Trained:
     """`trained`, or the best model that meets the bounds and decides all rows alike: where the start alone met the
     bounds, or, if the method was left to "auto", where it is better than what training found: more accurate, by more
-    than chance may give, or of a lower objective where accuracy is not asked for."""
+    than chance may give, or of a lower objective where neither accuracy nor an order of scores is asked for."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if not bool(solution.feasible) or solution.x.dim() > 1 or not isinstance(model, MLP) or not model.bias:
         return trained
-    if solution.found and not trained.automatic:
+    if solution.found and (not trained.automatic or problem.plan.ranks):  # equal scores rank nothing
         return trained
     by_accuracy = solution.found and problem.refined
     if by_accuracy and (trained.accuracy() or 0.0) >= largest_share(problem):
