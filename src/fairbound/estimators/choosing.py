@@ -88,7 +88,7 @@ def chosen(
         return batches._replace(why=f"{on_batches}: a bound is on a class.")
     if network:
         why = f"{on_batches}, its last layer then on all rows at once (full_batch_alm)."
-        return batches._replace(why=why, last_layer=bool(stated) or objective != "loss")
+        return batches._replace(why=why, last_layer=True)
     preset = ":thresholds" if any(bound.free_thresholds for bound in stated) else ""
     why = f"Trained on all rows at once (full_batch_alm{preset}): the model is linear."
     return Chosen(algorithm_named(f"full_batch_alm{preset}"), True, why)

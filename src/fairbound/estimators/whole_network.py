@@ -1,8 +1,8 @@
 """A whole network trained on random batches, and further on all rows at once, for as many steps and rounds as rows kept
 apart show to be of use.
 
-Random batches under bounds leave a network above the loss that it could reach, and rounds of the augmented Lagrangian
-on all rows come nearer. They also overfit where rows are few. So they are first made on a part of the rows, and as many
+Random batches leave a network above the loss that it could reach, and rounds of the augmented Lagrangian on all rows come
+nearer, without bounds too. They also overfit where rows are few. So they are first made on a part of the rows, and as many
 of them are then made on all rows as gave the lowest objective, with what bounds are exceeded by times their
 multipliers, on the others: none where that only rose. The network has met these others on its batches, so that they
 speak for fewer rounds rather than for more.
@@ -66,12 +66,12 @@ def trained_further(
     """`solution`, its last iterate some rounds further on the rows of `problem`, and how many: as many as, begun there
     on a part of the rows, make f + sum_i y_i [g_i]_+ lowest on the others, with the multipliers y of the last round.
 
-    limit: whose deadline ends them. 0 without bounds, with more than MOST_ROWS, of a module, whose graph of all rows may take much memory, in several
+    limit: whose deadline ends them. 0 with more than MOST_ROWS, of a module, whose graph of all rows may take much memory, in several
     processes, where a group has too few rows to divide, or where the objective is the area under the ROC curve, for
     which the last layer is solved exactly.
     """
     small = problem.total_rows <= MOST_ROWS and problem.shards.alone
-    of_use = problem.m and small and is_built_in(problem.model) and not problem.plan.ranks
+    of_use = small and is_built_in(problem.model) and not problem.plan.ranks
     if not of_use or solution.interrupted or limit.over:
         return solution, 0
     until = Budget(steps=ROUNDS).until(limit)
