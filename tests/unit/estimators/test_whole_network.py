@@ -192,11 +192,10 @@ def test_the_last_layer_has_the_decay_of_its_own_features(decay):
 def test_where_no_rounds_are_made(monkeypatch):
     X, y, group = table(300, 0)
     problem, before = begun(X, y, group)
-    free = begun(X, y, group, bounds=None)
     alone = begun(X, y, np.where(np.arange(300) == 7, "z", group), bounds="demographic_parity <= 0.5")
     ranked = fb.FairProblem(MLP(4, (8,)), X, y, group, "auc_parity[inter] <= 0.1", objective="auc")
     interrupted = replace(before, stopped="interrupted")
-    for on, given in (free, alone, (ranked, before), (problem, interrupted)):
+    for on, given in (alone, (ranked, before), (problem, interrupted)):
         assert whole_network.trained_further(on, given, 0, False, ANY) == (given, 0)
     rounds = whole_network._rounds
     monkeypatch.setattr(whole_network, "_rounds", lambda *a: replace(rounds(*a), stopped="interrupted"))
