@@ -626,3 +626,15 @@ def test_a_text_without_its_number_takes_the_one_given():
         )
     assert fb.constraint("recall of class a<b >= 0.3", bound=0.9).stated == 0.3
     assert fb.constraint("recall of class a<b", bound=0.9).statement == "recall of class a<b"
+
+
+@pytest.mark.parametrize("bounds", ["recall of class c >= 0.2", "error of class a <= 0.7"])
+def test_a_bound_on_a_class_that_costs_nothing_leaves_the_model_as_it_is(bounds):
+    X, y = three()
+    free, kept = (fb.FairClassifier(stated).fit(X, y) for stated in (None, bounds))
+    assert kept.fit_report_["algorithm"] == "full_batch_alm" and kept.fit_report_["feasible"]
+    assert any("the bounds cost nothing there" in note for note in kept.fit_report_["notes"])
+    assert kept.score(X, y) >= free.score(X, y) - 0.0005
+    tight = fb.FairClassifier("recall of class c >= 0.97").fit(X, y)
+    assert tight.fit_report_["algorithm"] == "alm"
+    assert not any("cost nothing" in note for note in tight.fit_report_["notes"])

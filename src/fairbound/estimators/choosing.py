@@ -26,13 +26,15 @@ MARGINS = (0.2, 0.5)
 
 class Chosen(NamedTuple):
     """A method; whether it was left to "auto", and why it took this one; the margins to try where no iterate meets the
-    bounds; whether a network's last layer is to be solved after it."""
+    bounds; whether a network's last layer is to be solved after it; and what is to be chosen in its place where a bound
+    costs something."""
 
     method: Method[Any]
     automatic: bool = False
     why: str = ""
     margins: tuple[float, ...] = ()
     last_layer: bool = False
+    otherwise: Chosen | None = None
 
     @property
     def at_once(self) -> bool:
@@ -84,8 +86,10 @@ def chosen(
         return batches._replace(
             why=f"{on_batches}: the objective is not the {smooth} loss of all rows, with class weights or without, or accuracy, or the AUC."
         )
+    of_class = batches._replace(why=f"{on_batches}: a bound is on a class.")
     if any(bound.about == "class" for bound in stated):
-        return batches._replace(why=f"{on_batches}: a bound is on a class.")
+        why = "Trained on all rows at once (full_batch_alm): the bounds cost nothing there."
+        return of_class if network else Chosen(algorithm_named("full_batch_alm"), True, why, otherwise=of_class)
     if network:
         why = f"{on_batches}, its last layer then on all rows at once (full_batch_alm)."
         return batches._replace(why=why, last_layer=True)

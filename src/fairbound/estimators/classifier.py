@@ -33,6 +33,7 @@ from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
+from fairbound.estimators.trained import bounds_cost_nothing
 from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import (
     features_of,
@@ -189,9 +190,11 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         trained_under: tuple[Bound, ...],
         limit: Budget | None,
         x0: Any,
+        otherwise: bool = False,
     ) -> Learnt:
         """A model trained on the features of X under these bounds, and where groups may be used at prediction the
-        thresholds that meet the stated ones. notes: what is said of the features. limit: the budget, if any."""
+        thresholds that meet the stated ones. notes: what is said of the features. limit: the budget, if any. otherwise:
+        whether the bounds are known to cost something, where that decides by which method the model is trained."""
         shards = shards_of(self)
         seed = shards.gather(seed_of(self.random_state))[0]
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
@@ -205,12 +208,15 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             objective=objective,
             stated=trained_under,
         )
+        if choice.otherwise is not None and (otherwise or limit is not None):
+            choice = choice.otherwise
         at_once, refined = choice.at_once, choice.refined(objective, model.outputs)
         whole = at_once or choice.last_layer or not shards.alone
         share, said = held_share(self.validation, whole, trained_under, groups, codes, self.classes_)
-        notes = [*notes, *([choice.why] if choice.why else []), *said]
+        given, notes = notes, [*notes, *([choice.why] if choice.why else []), *said]
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
+        own = own and choice.otherwise is None  # which may be trained after it
         build = builder(
             model, codes, groups, trained_under, weight, classes=self.classes_.tolist(),
             objective=objective if refined == "no" else Accuracy(0.0) if at_once else "loss",
@@ -222,6 +228,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
+        if choice.otherwise is not None and not bounds_cost_nothing(found.optimality):
+            return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
         trained = corrected(found._replace(automatic=choice.automatic))
         learnt = Learnt(
             model,
