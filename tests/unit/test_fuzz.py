@@ -143,7 +143,7 @@ def reseal(where: Path) -> None:
         for name, facts in manifest["files"].items():
             data = (where / name).read_bytes()
             facts.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-        manifest["checksum"] = module._checksum(manifest)
+        manifest["checksum"] = module.sum_of_content(manifest)
         (where / "model.json").write_text(json.dumps(manifest))
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         pass

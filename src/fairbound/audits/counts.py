@@ -115,6 +115,10 @@ class AuditCounts:
 
     __add__ = merge
 
+    def __radd__(self, other: Any) -> AuditCounts:
+        """For `sum`, which begins with 0."""
+        return self if other == 0 else NotImplemented
+
     def under(self, labels: tuple[tuple[str, ...], ...]) -> AuditCounts:
         """The same counts in codes of more group names."""
         cells, bins = self.cells.copy(), []

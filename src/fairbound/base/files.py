@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fairbound.base.errors import OptionError
 
@@ -22,6 +25,7 @@ __all__ = [
     "atomic_write_text",
     "check_not_read",
     "check_writable",
+    "sum_of_content",
     "unless_failed",
 ]
 
@@ -179,3 +183,9 @@ def _sync_folder(folder: Path) -> None:
 def _explained(error: OSError, what: str) -> OSError:
     reason = _NEXT_MOVE.get(error.errno or 0, error.strerror or str(error))
     return OSError(error.errno or errno.EIO, f"{what}: {reason}")
+
+
+def sum_of_content(content: Mapping[str, Any]) -> str:
+    """The sha256 of plain content as JSON, apart from what it holds as its own "checksum"."""
+    plain = {key: value for key, value in content.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode("utf-8")).hexdigest()

@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.base.files import atomic_write_many, check_writable
+from fairbound.base.files import atomic_write_many, check_writable, sum_of_content
 from fairbound.base.version import __version__
 from fairbound.tables import TableEncoder
 
@@ -126,7 +126,7 @@ def folder_contents(
         "files": {name: {"bytes": len(data), "sha256": _sha256(data)} for name, data in contents.items()},
     }
     _manifest_bytes(whole)
-    whole["checksum"] = _checksum(whole)
+    whole["checksum"] = sum_of_content(whole)
     return {**contents, _MANIFEST: _manifest_bytes(whole)}
 
 
@@ -168,12 +168,6 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
 def checksum_of(contents: Mapping[str, bytes]) -> str:
     """The checksum of the folder that has these files, as of `folder_contents`."""
     return _sha256(contents[_MANIFEST])
-
-
-def _checksum(whole: Mapping[str, Any]) -> str:
-    """The sha256 of a manifest's content, apart from this one."""
-    content = {key: value for key, value in whole.items() if key != "checksum"}
-    return _sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("utf-8"))
 
 
 def _check_sizes(folder: Path, files: Mapping[str, Any]) -> None:
@@ -245,7 +239,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{str(folder)!r} has format version {version}, of before the first release; this is {__version__} and reads version "
             f"{FORMAT_VERSION}. Train the model again."
         )
-    if manifest.get("checksum") != _checksum(manifest):
+    if manifest.get("checksum") != sum_of_content(manifest):
         raise ModelFolderError(
             f"{str(where)!r} is not what was written there: its content differs from its own sha256. Copy the folder again or "
             "save the model again."

@@ -17,7 +17,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
-from fairbound.estimators.fit_warnings import encoding_words
+from fairbound.estimators.fit_warnings import encoding_words, missing_group_words
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.parameter_checks import check_options
@@ -74,7 +74,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
 
         qid: (n,) the query of each document; needed, in any order. X, sensitive_features: as in FairClassifier.
         Raises: DataError or OptionError that says what to change.
-        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound.
+        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of columns
+        that were left out, and of documents whose group is not known.
         """
         self._checked()
         given = X, y, qid, sensitive_features
@@ -111,7 +112,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
-        for said in encoding_words(self.fit_report_["encoding"]):
+        for said in [*encoding_words(self.fit_report_["encoding"]), *missing_group_words(groups.unknown())]:
             warnings.warn(said, DataWarning, stacklevel=users_line())
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=users_line())

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound.base.callers import users_line
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, FairboundError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.fit_report import fit_report
+from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.parameter_checks import check_options
@@ -100,7 +99,10 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         y = (targets - self.shift_) / self.scale_
         build = builder(self.model_, y, groups, scaled, weights, loss="squared", dtype=torch.float64)
         seed = seed_of(self.random_state)
-        made = problems_of(build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once)
+        with _in_own_units(stated, scaled):
+            made = problems_of(
+                build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once
+            )
         differences = all(bound.compares == "differences" for bound in stated)
         if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=penalised(choice.method, made.problem))
@@ -115,9 +117,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             facts |= {"no_better_than_constant": True, "nothing_learnt": self._worse_than_mean(facts["train_loss"])}
             facts["warnings"] = [*facts["warnings"], facts["nothing_learnt"]]
         self.fit_report_ = facts
-        missed = facts["nothing_learnt"] if facts["feasible"] else facts["message"]
-        if stated and missed:
-            warnings.warn(missed, ConvergenceWarning, stacklevel=users_line())
+        warn_of_fit(facts, stated)
         return self
 
     def _worse_than_mean(self, loss: float) -> str:
@@ -193,3 +193,15 @@ def regression_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
                 "prediction_parity."
             )
     return tuple(stated)
+
+
+@contextmanager
+def _in_own_units(stated: Sequence[Any], scaled: Sequence[Any]) -> Iterator[None]:
+    """Within it errors quote bounds as they were stated, and not in the units of training."""
+    try:
+        yield
+    except FairboundError as error:
+        said = str(error)
+        for own, other in zip(stated, scaled, strict=True):
+            said = said.replace(other.text, own.text)
+        raise type(error)(said) from None

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.base.files import atomic_write_text
+from fairbound.base.files import atomic_write_text, sum_of_content
 from fairbound.base.said_once import said_once
 from fairbound.base.version import __version__
 from fairbound.fairness.notions import Bound, constraints
@@ -40,7 +40,7 @@ from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.tables.naming import named_features
 
-FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 1
+FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 2
 INSTEAD = (
     "Take randomised=True, loosen the bound, or take FairClassifier with the same bound: trained under it, its scores lose less, "
     "without a draw."
@@ -316,6 +316,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             "rule": self.rule_.to_dict(),
             "fit": self.fit_report_,
         }
+        data["checksum"] = sum_of_content(data)
         atomic_write_text(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
     @classmethod
@@ -331,6 +332,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             data = json.loads(Path(path).read_text(encoding="utf-8"))
             if data["format"] != FORMAT or data["format_version"] != FORMAT_VERSION:
                 raise ValueError(f"format {data['format']!r}, version {data['format_version']!r}")
+            if data["checksum"] != sum_of_content(data):
+                raise ValueError("its content differs from its own sha256: copy it again, or save the thresholds again")
             rule = GroupRule.from_dict(data["rule"])
             how = scores or data["scores"]
             stated, classes = data["constraints"], data["classes"]

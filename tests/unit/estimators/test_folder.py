@@ -61,7 +61,7 @@ def edit_manifest(folder, change):
     where = folder / "model.json"
     manifest = json.loads(where.read_text())
     change(manifest)
-    where.write_text(json.dumps({**manifest, "checksum": folder_module._checksum(manifest)}))
+    where.write_text(json.dumps({**manifest, "checksum": folder_module.sum_of_content(manifest)}))
 
 
 # --- round trips ----------------------------------------------------------------------------------------------------

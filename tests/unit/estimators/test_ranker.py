@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import fairbound as fb
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.estimators.folder import ModelFolderError
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.notions import constraint
@@ -159,3 +159,11 @@ def test_integers_reach_a_ranking_module_that_takes_nothing_else():
     with torch.no_grad():
         own = module(torch.from_numpy(tokens)).ravel().numpy()
     np.testing.assert_allclose(ranker.predict(tokens), own, atol=1e-6)
+
+
+def test_documents_without_a_group_are_warned_of():
+    X, y, qid, group = some_rows()
+    some = np.asarray(group, dtype=object).copy()
+    some[::10] = None
+    with pytest.warns(DataWarning, match=f"group is missing in {len(some[::10])} training rows"):
+        FairRanker("pairwise_parity[inter] <= 0.2", budget="20 steps").fit(X, y, qid, some)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
 import fairbound as fb
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.estimators.penalty import penalised
 from fairbound.fairness.notions import constraint
 from fairbound.models.mlp import MLP
@@ -333,3 +333,14 @@ def test_a_network_without_a_bound_learns_as_much_as_under_one_that_never_binds(
         assert any(note.startswith("Random batches ended after") for note in model.fit_report_["notes"])
         errors.append(float(np.sqrt(np.mean((model.predict(X) - y) ** 2))))
     assert errors[0] < 1.15 * errors[1], "1,500 steps and the last layer alone leave 1.3 times the error"
+
+
+def test_rows_without_a_group_are_warned_of_and_errors_quote_bounds_as_stated():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y, group = 50 + 10 * X[:, 0] + rng.normal(size=300), np.where(np.arange(300) % 3 == 0, None, "a")
+    group[1::3] = "b"
+    with pytest.warns(DataWarning, match="group is missing in 100 training rows; no bound holds for them"):
+        fb.FairRegressor("residual_gap <= 1").fit(X, y, sensitive_features=group)
+    with pytest.raises(OptionError, match=r"'group_squared_error\[by=sex\] <= 100' names 'sex'"):
+        fb.FairRegressor("group_squared_error[by=sex] <= 100").fit(X, y, sensitive_features=group)

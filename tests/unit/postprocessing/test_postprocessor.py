@@ -436,6 +436,11 @@ def test_the_file_brings_the_decisions_back(tmp_path):
     with pytest.raises(OptionError, match="pass it as scores="):
         fb.PostProcessor.load(path, model)
     assert (fb.PostProcessor.load(path, model, scores=own.scores).predict(X, sex) == own.predict(X, sex)).all()
+    whole = json.loads(path.read_text())
+    for name, other in (("classes", [0, 0]), ("rule", whole["rule"] | {"thresholds": [[9.0]] * 2}), ("checksum", "0")):
+        path.write_text(json.dumps(whole | {name: other}))
+        with pytest.raises(DataError, match="its content differs from its own sha256"):
+            fb.PostProcessor.load(path, model, scores=own.scores)
     path.write_text("{}")
     with pytest.raises(DataError, match="holds no thresholds"):
         fb.PostProcessor.load(path, model)
