@@ -186,6 +186,8 @@ def _explained(error: OSError, what: str) -> OSError:
 
 
 def sum_of_content(content: Mapping[str, Any]) -> str:
-    """The sha256 of plain content as JSON, apart from what it holds as its own "checksum"."""
-    plain = {key: value for key, value in content.items() if key != "checksum"}
+    """The sha256 of plain content as JSON, apart from what it holds as its own "checksum"; the same before it is written and
+    after it is read."""
+    read = json.loads(json.dumps(content))
+    plain = {key: value for key, value in read.items() if key != "checksum"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode("utf-8")).hexdigest()

@@ -110,8 +110,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         self.solution_ = trained.solution
         self.x_ = self.solution_.x
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
-        for own, trained_under in zip(stated, scaled, strict=True):
-            facts["warnings"] = [line.replace(trained_under.text, own.text) for line in facts["warnings"]]
+        for name in ("warnings", "small_groups", "remarks"):
+            facts[name] = [_as_stated(line, stated, scaled) for line in facts[name]]
         facts |= self._in_label_units(X, targets, groups, weights)
         if stated and facts["train_loss"] > (1 + ROUNDING) * self.scale_**2:
             facts |= {"no_better_than_constant": True, "nothing_learnt": self._worse_than_mean(facts["train_loss"])}
@@ -201,7 +201,11 @@ def _in_own_units(stated: Sequence[Any], scaled: Sequence[Any]) -> Iterator[None
     try:
         yield
     except FairboundError as error:
-        said = str(error)
-        for own, other in zip(stated, scaled, strict=True):
-            said = said.replace(other.text, own.text)
-        raise type(error)(said) from None
+        raise type(error)(_as_stated(str(error), stated, scaled)) from None
+
+
+def _as_stated(said: str, stated: Sequence[Any], scaled: Sequence[Any]) -> str:
+    """Words in which the scaled bounds are quoted as they were stated."""
+    for own, other in zip(stated, scaled, strict=True):
+        said = said.replace(other.text, own.text)
+    return said

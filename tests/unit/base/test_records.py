@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from fairbound.base.files import sum_of_content
 from fairbound.base.records import Clock, Counts, Recorder, hardware, plain, read_records, versions
 
 
@@ -149,3 +150,10 @@ def test_numbers_of_every_kind_become_json_and_what_is_not_finite_null(wrap):
     given = [1.0, 2.0]
     assert plain(given) is not given
     json.dumps(plain([np.float32(1.5), np.int64(2), np.array([True])]), allow_nan=False)
+
+
+def test_a_checksum_of_content_is_the_same_before_and_after_it_is_written():
+    content = {"b": (1, 2.5), "a": {10: "x", 9: None}, "nested": [{"t": 0.1 + 0.2}]}
+    read = json.loads(json.dumps(content))
+    assert sum_of_content(content) == sum_of_content(read) == sum_of_content(read | {"checksum": "other"})
+    assert sum_of_content(read | {"b": [1, 2.6]}) != sum_of_content(read)
