@@ -20,6 +20,7 @@ from fairbound.rows.scores import strays_of
 from fairbound.tables import Chunks, Kinds, read_table
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.files import is_parquet, line_of
+from fairbound.tables.opening import check_exists
 
 
 def in_lines(error: Exception, source: str, rows: np.ndarray | None) -> str:
@@ -160,8 +161,7 @@ def pandas_part(part: Any) -> Any:
 
 def file_checksum(path: str) -> str:
     """The sha256 of a file, read a little at a time. Raises: FileNotFoundError."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path} does not exist; check the path.")
+    check_exists(Path(path))
     with open(path, "rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -94,8 +94,10 @@ def coded_numbers(frame: Any) -> tuple[str, ...]:
     """What a reader must know of numbers among the features that seem to be codes for a missing value."""
     out = []
     for name in frame.columns:
-        numbers = frame[name].to_numpy(dtype=np.float64) if frame[name].dtype.kind in "if" else np.zeros(0)
-        if not far_of(name, numbers) and (codes := stray_codes(numbers)):  # of far ones the encoder speaks
+        if frame[name].dtype.kind not in "if":
+            continue
+        numbers = frame[name].to_numpy(dtype=np.float64)
+        if (codes := stray_codes(numbers)) and not far_of(name, numbers):  # of far ones the encoder speaks
             rows = int(frame[name].isin(codes).sum())
             named = shortlist([f"{code:g}" for code in codes])
             out.append(

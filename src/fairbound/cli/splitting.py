@@ -100,10 +100,10 @@ def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None, b
 def group_warnings(groups: Groups, train: np.ndarray, bounds: Sequence[Any]) -> list[str]:
     """For each attribute, a line that names its tiny groups in training, with their rows, but for those that all bounds
     leave out by `fewest`."""
-    out, stated = [], [getattr(bound, "fewest", None) or 0 for bound in bounds]
+    out, least = [], min((getattr(bound, "fewest", None) or 0 for bound in bounds), default=0)
     part = groups.take(train)
     for attribute, counts in part.counts().items():
-        few = {g: n for g, n in counts.items() if min(stated, default=0) <= n < FEW_ROWS}
+        few = {g: n for g, n in counts.items() if least <= n < FEW_ROWS}
         if few:
             named = shortlist((f"{g!r} ({n})" for g, n in few.items()), 5)
             out.append(

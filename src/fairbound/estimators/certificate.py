@@ -111,8 +111,8 @@ def _said(
     enough: int | None,
     rows_needed: int | None,
 ) -> str:
-    """The certificate of the model that is taken, in one or two sentences. enough, rows_needed: rows to certify, and rows in all,
-    that would decide."""
+    """The certificate of the model that is taken, in one or two sentences. enough, rows_needed: rows to certify, and
+    rows in all, that would decide."""
     text = " and ".join(fact["text"] for fact in facts)
     rows = f"{sizes['certify']:,} rows that took no part in training"
     limits = " and ".join("unknown" if fact["upper"] is None else f"{fact['upper']:.4f}" for fact in facts)

@@ -27,8 +27,8 @@ A_PASS, SEVERAL = 0.9, 8  # or as many, if several, as take this share of the tr
 
 Joined = tuple[Tensor, Tensor, np.ndarray, np.ndarray | None, tuple[tuple[int, ...], ...]]
 """Rows of several batches on the CPU: scores (N,) or (N, k), labels (N,) of their dtype, cells (columns, N), weights
-(2, N) or None, those of the rows and of the rows that the loop gave, which may stand here in two parts; and of each batch how many steps after the first it came, the rows that the loop gave,
-and the rows that stand here."""
+(2, N) or None, those of the rows and of the rows that the loop gave, which may stand here in two parts; and of each
+batch how many steps after the first it came, the rows that the loop gave, and the rows that stand here."""
 
 
 @dataclass

@@ -69,12 +69,11 @@ class RunningMeans:
     loss: the function whose values come with the rows. world: number of processes that are summed over.
 
     state: mean (K, S), weight (K,), squared (K,): means, and the decayed sums of their rows' weights and of these
-    squared, at the last update; of a row that stands for a part of one that of both weights is in place of the square. trail (K,): see above, of the
-    first statistic. rows (K,), lacked (K,), mass
-    (K,): all rows seen till then, batches without one, and the rows' weight; total_rows, total_batches, total_mass
-    (1,): the same of rows of any group. window (K,
-    2 + S): decayed weights, squared weights and sums since then, of the window_rows of window_mass (1,) in window_batches no
-    longer in the queue; tally (K, 3): their rows, lacks and weight.
+    squared, at the last update; of a part of a row its weight times that of the whole row in place of the square.
+    trail (K,): see above, of the first statistic. rows (K,), lacked (K,), mass (K,): all rows seen till then, batches
+    without one, and the rows' weight; total_rows, total_batches, total_mass (1,): the same of rows of any group.
+    window (K, 2 + S): decayed weights, squared weights and sums since then, of the window_rows of window_mass (1,) in
+    window_batches no longer in the queue; tally (K, 3): their rows, lacks and weight.
     """
 
     def __init__(self, plan: Plan, statistics: list[list[Pointwise]], loss: Pointwise, memory: float, keys: Keys):

@@ -54,10 +54,8 @@ class Queue:
         """All rows."""
         weight = None
         if any(w is not None for w in self.weights):
-            each = [
-                s.new_ones(len(s), dtype=s.dtype) if w is None else w
-                for w, s in zip(self.weights, self.scores, strict=True)
-            ]
+            pairs = zip(self.weights, self.scores, strict=True)
+            each = [s.new_ones(len(s)) if w is None else w for w, s in pairs]
             whole = [w if len(w) == n else (w[:n] + w[n:]).repeat(2) for w, n in zip(each, self.sizes, strict=True)]
             weight = torch.stack([torch.cat(each), torch.cat(whole)]).cpu().double().numpy()
         scores, found = torch.cat(self.scores).cpu(), torch.cat(self.keys).cpu().numpy()

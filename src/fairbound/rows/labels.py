@@ -30,9 +30,7 @@ NO = re.compile(
 """Words of labels that say no, of English and of other languages in which the word for yes may come before it."""
 MISSING_CODES = frozenset({-1, -7, -8, -9, -77, -88, -99, -999, -9999, 7, 8, 9, 77, 88, 98, 99, 999, 9999})
 """Numbers by which surveys and old databases write that a value is missing."""
-FEATURE_CODES = frozenset(
-    {-7, -8, -9, -77, -88, -99, 999, *(s * (10**k - 1) for s in (1, -1) for k in range(4, 9)), -999}
-)
+FEATURE_CODES = frozenset({-7, -8, -9, -77, -88, -99, *(s * (10**k - 1) for s in (1, -1) for k in range(3, 9))})
 """Those of them that are looked for among amounts, of which many are small."""
 REGRESSOR = "or predict the number itself with fb.FairRegressor."
 

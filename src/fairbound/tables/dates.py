@@ -24,19 +24,9 @@ _NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[ -]([a-z]{3,9})\.?,?[ -](\d{4})(
 _NAME_FIRST = re.compile(r"([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})(.*)", re.IGNORECASE)
 _CLOCK = re.compile(r" (\d{1,2})(:\d\d(?::\d\d)?)(?: ?([AP])M)?", re.IGNORECASE)
 MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+"""English whatever the locale, which `calendar.month_name` follows."""
 FIRST_DAY = "1970-01-01"
 """Of which times of a day are parts, as days are counted from it."""
 
@@ -76,9 +66,8 @@ def _read(text: str, order: str) -> str:
     if order == CLOCK:
         clock = _CLOCK.fullmatch(f" {text}")
         return "none" if clock is None else FIRST_DAY + _of_24_hours(clock)
-    if _ISO.fullmatch(text):
-        return text.rstrip("Z")
-    if (found := _parts(text, order)) is not None:
+    found = None if _ISO.fullmatch(text) else _parts(text, order)
+    if found is not None:
         year, month, day, time = found
         text = f"{year}-{month:0>2}-{day:0>2}{_CLOCK.sub(_of_24_hours, time)}"
     return text.rstrip("Z") if _ISO.fullmatch(text) else "none"
