@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
-from fairbound.tables.bending import LEVEL, NEARLY, PENALTY
-from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, second, times
+from fairbound.tables.bending import LEVEL
+from fairbound.tables.growing import Growing
+from fairbound.tables.regressions import TWO_CLASSES
 
 MOST = 128
 """Jumps of all numbers together, at most."""
@@ -61,7 +62,7 @@ def jumps_of(
         return jumps
     bins = {n: np.searchsorted(own, features[:, numbers[n]]) for n, own in enumerate(edges) if len(own)}
     enough = chdtri(1, share * LEVEL / intervals)
-    regression = _Growing(features, labels, loss)
+    regression = Growing(features, labels, MOST, loss)
     found: list[tuple[int, int]] = []
     while True:
         left, spread, squares = regression.fitted()
@@ -77,65 +78,6 @@ def jumps_of(
         if needed:
             jumps[n].append(float(edges[n][edge]))
     return [sorted(own) for own in jumps]
-
-
-class _Growing:
-    """The regression of labels (n,) on features (n, d) to which at most MOST columns come one by one.
-
-    The table is of float32: its rounding is far less than chance.
-    """
-
-    def __init__(self, features: np.ndarray, labels: np.ndarray, loss: Any):
-        self.labels, self.loss, self.mass = labels, loss, np.ones(len(labels))
-        self.first = self.width = features.shape[1] + 1
-        self.room = np.empty((len(features), self.first + MOST), np.float32, order="F")
-        self.room[:, 0], self.room[:, 1 : self.first] = 1.0, features
-        self.x, self.curvature, self.dispersion = np.zeros(self.first), np.ones(len(features)), 1.0
-        self.near: Curved | None = None
-
-    @property
-    def penalty(self) -> np.ndarray:
-        """(w,) on the squares of the weights."""
-        return np.r_[0.0, np.full(self.width - 1, PENALTY)]
-
-    def add(self, column: np.ndarray) -> None:
-        """Add a column (n,)."""
-        self.room[:, self.width] = column
-        self.width += 1
-
-    def fitted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """(n,) labels less what the regression expects, nearly at its end; (n,) the variance of each by chance; and
-        (n,) squares of the former where the latter is taken as one for all rows. All are such that the variance is the
-        curvature of the loss."""
-        A, x = self.room[:, : self.width], np.r_[self.x, np.zeros(self.width - len(self.x))]
-        near = None if self.near is None else self.near.widened(A)
-        self.x, scores, self.near = fitted(A, self.labels, self.mass, self.penalty, x, near, NEARLY, self.loss)
-        expected = self.loss.expected(scores)
-        left, self.curvature = self.labels - expected, self.loss.curvature(expected)
-        self.dispersion = self.loss.dispersion(left, self.width)
-        left = left / self.dispersion**0.5
-        return left, self.curvature, None if self.loss.spread_is_known else left**2
-
-    def needed(self, level: float) -> list[bool]:
-        """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""
-        A, x = self.room[:, : self.width], self.x
-        loss = self.loss.total(times(A, x), self.labels, self.mass)
-        inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass * self.curvature)))
-        unsure, enough = set(range(self.first, self.width)), chdtri(1, level / max(self.width - self.first, 1))
-        enough = enough * self.dispersion
-        gone = set[int]()
-        while unsure:
-            least = min(unsure, key=lambda j: x[j] ** 2 / inverse[j, j])
-            share = inverse[:, least] / inverse[least, least]
-            if x[least] ** 2 / inverse[least, least] > enough:
-                break
-            unsure.remove(least)
-            without = x - share * x[least]
-            more = self.loss.total(times(A, without), self.labels, self.mass) - loss
-            if 2 * more <= enough:
-                gone.add(least)
-                x, loss, inverse = without, loss + more, inverse - np.outer(share, inverse[least])
-        return [j not in gone for j in range(self.first, self.width)]
 
 
 def edges_of(values: np.ndarray) -> np.ndarray:
