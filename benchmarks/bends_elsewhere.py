@@ -103,7 +103,7 @@ CLASSES = [
 ]
 ARMS = {
     "straight": TableOptions(knots=0),
-    "bends": TableOptions(jumps=0),
+    "bends": TableOptions(jumps=0, pairs=0),
     "default": TableOptions(),
 }
 MEASURES = ("cost", "measure", "met", "seconds")

@@ -1,13 +1,13 @@
-"""What knots, weight decay and jumps, each chosen from the training rows, add as defaults: FairClassifier with some of them, all and none.
+"""What knots, weight decay, jumps and pairs of columns, each chosen from the training rows, add as defaults: FairClassifier with some of them, all and none.
 
 On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER, `--tables-of large` on LARGE and the data sets NAMED, or `--tables-of many-groups`: splits 0 and 1,
 three notions, bounds 0.01 and 0.05, linear models, other settings at their defaults. The rule by which either was to become a default was
-written down before the first fit on the fresh tables (docs/training.md). Where no number bends (or jumps) in a split, the model without stands for that with.
+written down before the first fit on the fresh tables (docs/training.md). Where no number bends (or jumps, or no pair is found) in a split, the model without stands for that with.
 
 Printed for each of `--arms` less the first, and for the last less the one before it: held-out accuracy, held-out difference, accuracy at equal difference (less the added difference times the pooled slope
 of accuracy over difference of the fits that it is compared with), training accuracy, mean logistic loss and area under the ROC curve of held-out rows, with standard errors over
 tables; how often bounds are met; processor time. With `--fairlearn N`, on the first N tables in order, also accuracy less that of fairlearn's frontier
-at the same difference, fairlearn without and with the same knots and jumps (of fewer tables with `--bent N`). Where ours is smaller than all of fairlearn's, the frontier has the accuracy
+at the same difference, fairlearn without and with the same knots, jumps and pairs (of fewer tables with `--bent N`). Where ours is smaller than all of fairlearn's, the frontier has the accuracy
 of its smallest; printed too is ours beside a frontier that goes on to one answer for all rows, whose difference is 0, as draws between the two would. `--arms none,loss,accuracy` compares objectives, with neither.
 `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
@@ -38,24 +38,26 @@ SEEDS = (0, 1)
 BOUNDS, SWEEP = (0.01, 0.05), (0.003, 0.02, 0.08)
 SHAPES = {
     "straight": TableOptions(knots=0),
-    "bent": TableOptions(knots="auto", jumps=0),
-    "jumping": TableOptions(knots="auto", jumps="auto"),
+    "bent": TableOptions(knots="auto", jumps=0, pairs=0),
+    "jumping": TableOptions(knots="auto", jumps="auto", pairs=0),
+    "pairing": TableOptions(knots="auto", jumps="auto", pairs="auto"),
 }
 ARMS: dict[str, tuple[str, str, Any]] = {
     "none": ("auto", "straight", 0.0),
     "knots": ("auto", "bent", 0.0),
     "decay": ("auto", "straight", "auto"),
     "both": ("auto", "bent", "auto"),
-    "default": ("auto", "jumping", "auto"),
+    "jumps": ("auto", "jumping", "auto"),
+    "default": ("auto", "pairing", "auto"),
     "loss": ("loss", "straight", 0.0),
     "accuracy": ("accuracy", "straight", 0.0),
     "as it comes": ("auto", "straight", "auto"),
 }
 """Objective, shape and weight decay; of "as it comes" the shape is left to FairClassifier, which also bends where bounds ask for it."""
 PEERS = ("fairlearn", "fairlearn with our features")
-PEER_SHAPES = {PEERS[0]: "straight", "fairlearn with our bends": "bent", PEERS[1]: "jumping"}
+PEER_SHAPES = {PEERS[0]: "straight", "fairlearn with our bends": "bent", PEERS[1]: "pairing"}
 LAST = "hospital stays"
-STRAIGHTER = {"knots": "none", "both": "decay", "default": "both"}
+STRAIGHTER = {"knots": "none", "both": "decay", "jumps": "both", "default": "jumps"}
 STRAIGHTER |= dict(zip([*PEER_SHAPES][1:], PEER_SHAPES, strict=False))
 """What stands for a method where its shape changes nothing."""
 MEASURED = ("accuracy_test", "difference_test", "accuracy_train", "loss_test", "auc_test")
@@ -69,7 +71,7 @@ def split(name: str, seed: int) -> dict[str, Prepared]:
     else:
         table, rows = next((tables[name], rows) for tables, rows in TABLES.values() if name in tables)
         out = {"straight": prepare(read(table, rows, "t"), seed, group=table.group)}
-    for shape in ("bent", "jumping"):
+    for shape in ("bent", "jumping", "pairing"):
         features = shaped(out["straight"], SHAPES[shape])
         if features.X_train.shape[1] > max(data.X_train.shape[1] for data in out.values()):
             out[shape] = features

@@ -29,7 +29,7 @@ ADVICE = {
     'encoding="utf-16-le"': "--encoding utf-16-le",
     'decimal="': '--decimal "',
 }
-"""What the library advises, and what the command line can do instead: of the encoder's options it has three."""
+"""What the library advises, and what the command line can do instead: of the encoder's options it has four."""
 
 
 def for_commands(said: str) -> str:

@@ -47,7 +47,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     check_not_read(options.out / DECISIONS, options.data)
     rows = read_rows(options)
     rows.check_bounds(bounds)
-    of_table = table_options(options.knots, options.jumps, options.max_categories)
+    of_table = table_options(options)
     parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), of_table)
     train, test = parts.split.train, parts.split.test
     for said in parts.identifiers:

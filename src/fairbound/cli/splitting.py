@@ -76,12 +76,15 @@ class Parts:
         return [for_commands(said) for said in identifier_words(self.train.report.identifiers)]
 
 
-def table_options(knots: str | None, jumps: str | None, max_categories: int | None) -> TableOptions | None:
-    """Of the encoder, None where they are its own. knots: a whole number, or "auto". jumps: "0" or "auto"."""
-    if knots is None and jumps is None and max_categories is None:
+def table_options(options: Any) -> TableOptions | None:
+    """Of the encoder, by a command's knots, jumps, pairs and max_categories; None where they are its own."""
+    stated: dict[str, Any] = {name: getattr(options, name) for name in ("knots", "jumps", "pairs", "max_categories")}
+    if all(value is None for value in stated.values()):
         return None
-    as_stated = [int(text) if text and text.isdecimal() else text for text in (knots, jumps)]
-    return TableOptions(knots=as_stated[0], jumps=as_stated[1], max_categories=max_categories)
+    for name, value in stated.items():
+        if isinstance(value, str) and value.isdecimal():
+            stated[name] = int(value)
+    return TableOptions(**stated)
 
 
 def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None, by_column: bool = False) -> Parts:

@@ -41,7 +41,7 @@ def parameters(options: Any) -> dict[str, Any]:
     return {
         "model": options.model,
         "algorithm": options.algorithm,
-        "options": table_options(options.knots, options.jumps, options.max_categories),
+        "options": table_options(options),
         "budget": options.budget,
         "random_state": options.seed,
         "progress": shows_progress(),

@@ -49,6 +49,13 @@ Jumps = Annotated[
         help="0, or auto: a number may jump at the values for which a test says so. Default: as --knots, auto where they are, and for networks of classes.",
     ),
 ]
+Pairs = Annotated[
+    str | None,
+    option(
+        "--pairs",
+        help="0, or auto: two columns may have an effect together where a test says so. Default: auto where --knots are.",
+    ),
+]
 MaxCategories = Annotated[
     int | None,
     option(
@@ -104,6 +111,7 @@ class ModelOptions:
     algorithm: Algorithm = "auto"
     knots: Knots = None
     jumps: Jumps = None
+    pairs: Pairs = None
     max_categories: MaxCategories = None
     seed: Seed = 0
     budget: BudgetText = None
@@ -123,8 +131,9 @@ class ModelOptions:
         check_confidence(self.confidence, "--confidence")
         if self.knots not in (None, "auto") and not self.knots.isdecimal():
             raise OptionError(f"--knots must be a whole number or 'auto', got {self.knots!r}.")
-        if self.jumps not in (None, "auto", "0"):
-            raise OptionError(f"--jumps must be 0 or 'auto', got {self.jumps!r}.")
+        for name, value in (("--jumps", self.jumps), ("--pairs", self.pairs)):
+            if value not in (None, "auto", "0"):
+                raise OptionError(f"{name} must be 0 or 'auto', got {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +176,7 @@ class HeldOutOptions:
             )
 
 
-NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "jumps", "certify", "use_groups_at_prediction")
+NOT_DISTRIBUTED = ("estimator", "qid", "chunk_rows", "knots", "jumps", "pairs", "certify", "use_groups_at_prediction")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -171,32 +172,42 @@ def fit_features(
 
 
 def of_shapes(encoder: TableEncoder) -> str | None:
-    """What is said of an encoder that chose where numbers bend or jump; of a network's None where none does."""
+    """What is said of an encoder that chose where numbers bend or jump, and which columns act together; of a network's
+    None where no number jumps."""
     bent, jumping = encoder.bent if encoder.options.knots == "auto" else (), encoder.jumping
     if encoder.options.knots is None:
         return TOLD.format(_counts(jumping)) if jumping else None
-    if not bent and not jumping and encoder.options.knots not in (0, "auto"):
-        return "The labels ask for no jump, or are too few to tell."
-    if not bent and not jumping:
-        return "The model is straight in every number: the labels ask for no bend, or are too few to tell."
-    bends = f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else ""
-    jumps = f"jumps in these, each at so many values: {_counts(jumping)}"
-    what = "; it ".join(filter(None, (bends, jumps * bool(jumping))))
+    together = Counter(" and ".join(side.name for side in pair.sides) for pair in encoder.pairs)
+    if not bent and not jumping and not together:
+        asked = "bend" if encoder.options.knots in (0, "auto") else "jump"
+        straight = "The model is straight in every number: the" if asked == "bend" else "The"
+        return f"{straight} labels ask for no {asked}, or are too few to tell."
+    said = [
+        f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else "",
+        f"jumps in these, each at so many values: {_counts(jumping)}" if jumping else "",
+        f"takes these together, in so many ways: {_listed(together)}" if together else "",
+    ]
+    what = "; it ".join(filter(None, said))
     return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
 
 
 def _counts(jumping: Mapping[str, Sequence[float]]) -> str:
-    return ", ".join(f"{name} ({len(at)})" for name, at in jumping.items())
+    return _listed({name: len(at) for name, at in jumping.items()})
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in counts.items())
 
 
 def check_readable(estimator: Any, train: Any, X: Any, groups: Groups) -> None:
-    """Encodes a table X as a model of the rows `train` of it would, but for bends and jumps, and keeps nothing.
+    """Encodes a table X as a model of the rows `train` of it would, but for bends, jumps and pairs, and keeps
+    nothing.
 
     train: a part of the table, whose groups are `groups`. Nothing is done where a table is encoded already or an nn.Module
     takes it as it is. Raises: DataError for a cell that such a model cannot read."""
     if isinstance(X, Encoded) or isinstance(estimator.model, nn.Module):
         return
-    straight = replace(estimator.options or TableOptions(), knots=0, jumps=0)
+    straight = replace(estimator.options or TableOptions(), knots=0, jumps=0, pairs=0)
     reader = clone(estimator).set_params(options=straight)
     with silenced(DataWarning):  # the model that is trained says it
         fit_features(reader, train, groups)

@@ -8,6 +8,8 @@ What becomes of a column, decided on the training table:
   training of equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear
   classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
   0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
+- two columns that tell together what neither tells alone, as labels show, have 0/1 columns of their own, such as
+  ``age>45 & job=admin``, after those of all columns (`fairbound.tables.pairing` has the test).
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
   2024-05-31, 31.05.2024, 31-May-2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, or times of a day such as 9:05 PM (a part of a day), where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
@@ -44,21 +46,19 @@ from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import lacking, shortlist
 from fairbound.tables.columns import Column, Table, read_columns
 from fairbound.tables.encode_report import EncodeReport, dropped_words, is_of_one_table
-from fairbound.tables.features import CategoryFeature, Feature, Unseen, converted, names_out
+from fairbound.tables.features import Feature, Unseen, names_out
 from fairbound.tables.identifiers import is_identifier
-from fairbound.tables.layout import Layout
+from fairbound.tables.layout import Layout, OfCategory
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_column, warned_of
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
 from fairbound.tables.options import TableOptions
+from fairbound.tables.pairs import Pair
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import Asked, shaped
 from fairbound.tables.stored import Learnt
 from fairbound.tables.sums import Block, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
-
-_Number = tuple[NumberFeature, int, Column]
-_Category = tuple[CategoryFeature, int, Column]
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -84,6 +84,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._told = set[str]()  # columns of which it was said that they have values that training never had
         self.dropped: dict[str, str] = {}
         self.learnt: tuple[Feature, ...] | None = None  # of a dense table, in order
+        self.pairs: tuple[Pair, ...] = ()  # of its columns, whose features come last
         self.scale: np.ndarray | None = None  # sparse tables: (d,) divisor of each column
         self._inputs: tuple[str, ...] = ()  # all training columns in order, dropped ones too
         self.named = False  # whether the training table had column names
@@ -113,13 +114,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def feature_names(self) -> tuple[str, ...]:
         """Names of the d features that ``transform`` returns."""
         self._check_fitted()
-        return self._inputs if self.learnt is None else tuple(f for spec in self.learnt for f in spec.feature_names)
+        if self.learnt is None:
+            return self._inputs
+        return *(f for spec in self.learnt for f in spec.feature_names), *(pair.feature_name for pair in self.pairs)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """(d,) names of the features. input_features: the names of the columns of a table that had none.
         Raises: ValueError where they are not those of training."""
         self._check_fitted()
-        return names_out(self.learnt, self._inputs, self.named, input_features)
+        return names_out(self.learnt, self.pairs, self._inputs, self.named, input_features)
 
     @property
     def bent(self) -> tuple[str, ...]:
@@ -227,7 +230,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.identifiers = tuple(c.name for c in plain if is_identifier(c.name, c.values))
         if self.options.by_labels:
             asked, given = Asked.of(y, read.rows), tuple(learnt)
-            self.learnt = shaped(given, self.options, asked, partial(self._features_of, read))
+            self.learnt, self.pairs = shaped(given, self.options, asked, partial(self._features_of, read))
         self.last_report = EncodeReport(
             read.rows, len(self.feature_names), missing=missing, infinite=infinite, dropped=dict(self.dropped)
         )
@@ -248,7 +251,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not learnt:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
             raise DataError(f"no column is left to learn from (n_samples={rows}): {reasons}. Add columns that vary.")
-        self.learnt, self.scale, self.dropped = tuple(learnt), None, dropped
+        self.learnt, self.pairs, self.scale, self.dropped = tuple(learnt), (), None, dropped
         self._inputs, self.named, self._told = inputs, named, set()
 
     def _filled(
@@ -256,9 +259,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ) -> tuple[np.ndarray, EncodeReport]:
         """The features of a table that was read, and the report. given: the columns by their names in training."""
         out = np.zeros((read.rows, self._layout.width), dtype=dtype, order="F" if by_column else "C")
-        numbers, categories = self._places(given)
+        numbers, categories = self._layout.places(given)
         unseen = {spec.name: spec.fill(out, at, column) for spec, at, column in categories}
         counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])
+        self._layout.pairs.fill(out, self._layout.by_name(numbers, categories))
         values = [column.values for _, _, column in numbers]
         return out, self._reported(read, positional, counted, values, categories, unseen)
 
@@ -271,7 +275,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         block = self._block(table)
         if block is None:
             read, positional, given = self._read(table)
-            numbers, categories = self._places(given)
+            numbers, categories = self._layout.places(given)
         else:
             positional, numbers, categories = isinstance(table, np.ndarray), [], []
             read = Table((), self._inputs, len(block.values), named=not positional)
@@ -279,14 +283,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
         source = block or [column.values for _, _, column in numbers]
         counted = self._layout.numbers.add(out, source, weight)
+        self._layout.pairs.add_weighted(out, self._layout.by_name(numbers, categories, block), weight)
         self.warn(self._reported(read, positional, counted, source, categories, unseen))
         return out
 
     @property
     def _layout(self) -> Layout:
-        if self._laid is None or self._laid.learnt is not self.learnt:
-            self._laid = Layout(self.learnt or (), self._inputs)
-        return self._laid
+        laid = self._laid
+        if laid is None or laid.learnt is not self.learnt or laid.pairs.pairs is not self.pairs:
+            laid = self._laid = Layout(self.learnt or (), self.pairs, self._inputs)
+        return laid
 
     def _block(self, table: Any) -> Block | None:
         """The columns of a table of plain numbers in training's order, as one array; None for other tables, and where
@@ -306,25 +312,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         positional, given = self._match(read)
         return read, positional, given
 
-    def _places(self, given: Mapping[str, Column]) -> tuple[list[_Number], list[_Category]]:
-        """The features of numbers and of categories, each with its first place and its column."""
-        numbers: list[_Number] = []
-        categories: list[_Category] = []
-        for spec, at in zip(self._layout.learnt, self._layout.starts, strict=True):
-            column = converted(given[spec.name], spec)
-            if isinstance(spec, NumberFeature):
-                numbers.append((spec, at, column))
-            else:
-                categories.append((spec, at, column))
-        return numbers, categories
-
     def _reported(
         self,
         read: Table,
         positional: bool,
         counted: list[Tally],
         source: Block | Sequence[np.ndarray],
-        categories: list[_Category],
+        categories: list[OfCategory],
         unseen: Mapping[str, Unseen],
     ) -> EncodeReport:
         """The report on a table, which becomes ``last_report``. source: the columns of numbers. Raises: DataError for
@@ -359,7 +353,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def to_json(self) -> str:
         """All that was learnt, as JSON text; ``from_json`` gives an encoder with bit-identical output."""
         self._check_fitted()
-        return Learnt(self.options, self._inputs, self.named, self.dropped, self.learnt, self.scale).to_json()
+        stored = Learnt(self.options, self._inputs, self.named, self.dropped, self.learnt, self.pairs, self.scale)
+        return stored.to_json()
 
     @classmethod
     def from_json(cls, text: str) -> TableEncoder:
@@ -370,7 +365,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         stored = Learnt.from_json(text)
         encoder = cls(stored.options)
         encoder._inputs, encoder.named, encoder.dropped = stored.inputs, stored.named, stored.dropped
-        encoder.learnt, encoder.scale = stored.learnt, stored.scale
+        encoder.learnt, encoder.pairs, encoder.scale = stored.learnt, stored.pairs, stored.scale
         return encoder
 
     def _check_fitted(self) -> None:
@@ -395,6 +390,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _fit_sparse(self, table: Any) -> None:
         scale = learn_scale(table, self.options)
-        self.learnt, self.scale, self.dropped, self.named = None, scale, {}, False
+        self.learnt, self.pairs, self.scale, self.dropped, self.named = None, (), scale, {}, False
         self._inputs = tuple(f"x{place}" for place in range(len(scale)))
         self.last_report = EncodeReport(table.shape[0], len(scale))

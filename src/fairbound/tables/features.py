@@ -44,10 +44,14 @@ class CategoryFeature:
     gaps: float = 0.0  # share of the training rows without a value
 
     @property
+    def texts(self) -> list[str]:
+        """The value of each of its features, in order."""
+        return [*self.values, *[OTHER] * self.other, *[MISSING] * self.missing]
+
+    @property
     def feature_names(self) -> list[str]:
         """Names of its features, in order."""
-        tail = [OTHER] * self.other + [MISSING] * self.missing
-        return [f"{self.name}={value}" for value in (*self.values, *tail)]
+        return [f"{self.name}={value}" for value in self.texts]
 
     def places(self, column: Column) -> tuple[np.ndarray, Unseen]:
         """(k + 1,) number of the feature of this column that is 1 for each of the column's categories, -1 for none, and
@@ -161,8 +165,11 @@ def is_quantity(text: str) -> bool:
     return is_number(text) and not (float(text) >= 0 and float(text).is_integer())
 
 
-def names_out(learnt: Sequence[Feature] | None, inputs: Sequence[str], named: bool, given: Any) -> np.ndarray:
-    """The names of the features as scikit-learn's transformers give them. learnt: None for those of a sparse table.
+def names_out(
+    learnt: Sequence[Feature] | None, pairs: Sequence[Any], inputs: Sequence[str], named: bool, given: Any
+) -> np.ndarray:
+    """The names of the features as scikit-learn's transformers give them. learnt: None for those of a sparse table. pairs: those
+    whose features come last (`fairbound.tables.pairs`).
 
     given: names of the columns, which those without a name take; None for `inputs`, the names in training.
     Raises: ValueError in scikit-learn's words where they do not fit these.
@@ -175,10 +182,10 @@ def names_out(learnt: Sequence[Feature] | None, inputs: Sequence[str], named: bo
     if named and columns != list(inputs):
         raise ValueError("input_features is not equal to feature_names_in_")
     of = dict(zip(inputs, columns, strict=True))
-    names = (
-        columns if learnt is None else [f for spec in learnt for f in replace(spec, name=of[spec.name]).feature_names]
-    )
-    return np.array(names, dtype=object)
+    if learnt is not None:
+        columns = [f for spec in learnt for f in replace(spec, name=of[spec.name]).feature_names]
+        columns += [pair.named(of).feature_name for pair in pairs]
+    return np.array(columns, dtype=object)
 
 
 def converted(column: Column, spec: Feature) -> Column:

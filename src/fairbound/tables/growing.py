@@ -12,17 +12,17 @@ from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, se
 
 
 class Growing:
-    """The regression of labels (n,) on features (n, d) to which at most `most` columns come one by one.
+    """The regression of labels (n,) on features (n, d) to which at most `most` columns come.
 
     The table is of float32: its rounding is far less than chance.
     """
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, most: int, loss: Any = TWO_CLASSES):
         self.labels, self.loss, self.mass = labels, loss, np.ones(len(labels))
-        self.first = self.width = features.shape[1] + 1
-        self.room = np.empty((len(features), self.first + most), np.float32, order="F")
-        self.room[:, 0], self.room[:, 1 : self.first] = 1.0, features
-        self.x, self.curvature, self.dispersion = np.zeros(self.first), np.ones(len(features)), 1.0
+        self.width = features.shape[1] + 1
+        self.room = np.empty((len(features), self.width + most), np.float32, order="F")
+        self.room[:, 0], self.room[:, 1 : self.width] = 1.0, features
+        self.x, self.curvature, self.dispersion = np.zeros(self.width), np.ones(len(features)), 1.0
         self.near: Curved | None = None
 
     @property
@@ -48,12 +48,30 @@ class Growing:
         left = left / self.dispersion**0.5
         return left, self.curvature, None if self.loss.spread_is_known else left**2
 
-    def needed(self, level: float) -> list[bool]:
-        """Of each column that came whether the loss asks for it, when the least sure have gone one by one."""
+    def spread_of(self, features: slice) -> float:
+        """The standard deviation of what some of the features that it began with add to the scores."""
+        places = slice(1 + features.start, 1 + features.stop)
+        return float(times(self.room[:, places], self.x[places]).std())
+
+    def keep_needed(self, first: int, level: float) -> list[bool]:
+        """Of each column from place `first` on whether the loss, as last fitted, asks for it, when the least sure have
+        gone one by one: chance alone makes the loss as much larger with probability `level` over the number of columns
+        at most. Those that are not needed are dropped."""
+        needed = self._needed(first, level)
+        if not all(needed):
+            kept = np.flatnonzero(np.r_[np.ones(first, dtype=bool), needed])
+            for place, column in enumerate(kept[first:], first):
+                self.room[:, place] = self.room[:, column]
+            self.width, self.x = len(kept), self.x[kept]
+            if self.near is not None:
+                self.near = self.near._replace(Q=self.near.Q[np.ix_(kept, kept)])
+        return needed
+
+    def _needed(self, first: int, level: float) -> list[bool]:
         A, x = self.room[:, : self.width], self.x
         loss = self.loss.total(times(A, x), self.labels, self.mass)
         inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass * self.curvature)))
-        unsure, enough = set(range(self.first, self.width)), chdtri(1, level / max(self.width - self.first, 1))
+        unsure, enough = set(range(first, self.width)), chdtri(1, level / max(self.width - first, 1))
         enough = enough * self.dispersion
         gone = set[int]()
         while unsure:
@@ -67,4 +85,4 @@ class Growing:
             if 2 * more <= enough:
                 gone.add(least)
                 x, loss, inverse = without, loss + more, inverse - np.outer(share, inverse[least])
-        return [j not in gone for j in range(self.first, self.width)]
+        return [j not in gone for j in range(first, self.width)]

@@ -63,9 +63,9 @@ def learn_chunks(encoder: TableEncoder, chunks: Chunks) -> TableEncoder:
 
 def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
     options, seen, named = encoder.options, list[Seen](), False
-    if options.knots or options.jumps:
+    if options.knots or options.jumps or options.pairs:
         raise DataError(
-            "knots and jumps are found by the ranks of all values, which a table in parts does not tell; leave them out, or give the table whole."
+            "knots, jumps and pairs are found by the ranks of all values, which a table in parts does not tell; leave them out, or give the table whole."
         )
     for part in chunks:
         read = read_columns(part)

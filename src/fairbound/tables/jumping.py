@@ -24,14 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL
 from fairbound.tables.growing import Growing
-from fairbound.tables.regressions import TWO_CLASSES
 
 MOST = 128
 """Jumps of all numbers together, at most."""
@@ -48,12 +46,12 @@ with less, the normal distribution is no good stand-in for chance."""
 
 
 def jumps_of(
-    features: np.ndarray, labels: np.ndarray, numbers: Sequence[int], loss: Any = TWO_CLASSES, share: float = 1.0
+    regression: Growing, features: np.ndarray, numbers: Sequence[int], share: float = 1.0
 ) -> list[list[float]]:
-    """Of each number the values, ascending and between those of the rows, beyond which a 0/1 column is asked for.
+    """Of each number the values, ascending and between those of the rows, beyond which a 0/1 column is asked for; the
+    regression, of the labels on features (n, d), gets these columns.
 
-    features: (n, d). labels: (n,) 0 or 1, or numbers, as the loss has it. numbers: the columns of features that are
-    numbers. share: of LEVEL and of MOST.
+    numbers: the columns of features that are numbers. share: of LEVEL and of MOST.
     """
     edges = [edges_of(features[:, at]) for at in numbers]
     intervals = sum(len(own) * (len(own) + 1) // 2 for own in edges)
@@ -62,8 +60,7 @@ def jumps_of(
         return jumps
     bins = {n: np.searchsorted(own, features[:, numbers[n]]) for n, own in enumerate(edges) if len(own)}
     enough = chdtri(1, share * LEVEL / intervals)
-    regression = Growing(features, labels, MOST, loss)
-    found: list[tuple[int, int]] = []
+    found, first = list[tuple[int, int]](), regression.width
     while True:
         left, spread, squares = regression.fitted()
         asked = {n: sure_intervals(own, len(edges[n]) + 1, left, spread, enough, squares) for n, own in bins.items()}
@@ -74,22 +71,22 @@ def jumps_of(
         for n, edge in new:
             regression.add(bins[n] > edge)
         found += new
-    for (n, edge), needed in zip(found, regression.needed(share * LEVEL), strict=True):
+    for (n, edge), needed in zip(found, regression.keep_needed(first, share * LEVEL), strict=True):
         if needed:
             jumps[n].append(float(edges[n][edge]))
     return [sorted(own) for own in jumps]
 
 
-def edges_of(values: np.ndarray) -> np.ndarray:
-    """(k,) ascending edges between values (n,), k < BINS; none of values of fewer than three kinds. Every value that
-    more than n / BINS rows have is a bin of its own, the others are divided into bins of about as many rows each."""
+def edges_of(values: np.ndarray, most: int = BINS, fewest: int = 3) -> np.ndarray:
+    """(k,) ascending edges between values (n,), k < most; none of values of fewer kinds than `fewest`. Every value that
+    more than n / most rows have is a bin of its own, the others are divided into bins of about as many rows each."""
     kinds, counts = np.unique(values, return_counts=True)
-    if len(kinds) < 3:
+    if len(kinds) < fewest:
         return kinds[:0]
-    if len(kinds) > BINS:
-        common = counts * BINS > len(values)
+    if len(kinds) > most:
+        common = counts * most > len(values)
         rest = np.cumsum(np.where(common, 0, counts))
-        share = max(BINS - 2 * int(common.sum()), 1)
+        share = max(most - 2 * int(common.sum()), 1)
         part = np.ceil(rest * share / max(int(rest[-1]), 1))
         ends = common | np.r_[common[1:], True] | np.r_[part[1:] > part[:-1], True]
         last = np.flatnonzero(ends)[:-1]

@@ -22,6 +22,8 @@ class TableOptions:
         test on the labels asks; None: "auto" for a linear FairClassifier or FairRegressor, else 0 (docs/training.md).
     jumps: "auto": a number may jump at the values for which a test on the labels asks; 0: at none;
         None: as knots, "auto" where they are, and for a network of classes where neither is stated.
+    pairs: "auto": two columns may have an effect together for which a test on the labels asks; 0: none may;
+        None: "auto" where knots are.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
     min_count: training rows that a category needs for a column of its own, >= 1.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not. None: 250,
@@ -41,6 +43,7 @@ class TableOptions:
     numeric: tuple[str, ...] = ()
     knots: int | str | None = None
     jumps: int | str | None = None
+    pairs: int | str | None = None
     sparse_scale: str = "max_abs"
 
     def __post_init__(self) -> None:
@@ -51,8 +54,10 @@ class TableOptions:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 or_auto = " or 'auto'" * (name == "knots")
                 raise OptionError(f"{name} must be a whole number of at least {least}{or_auto}, got {value!r}.")
-        if self.jumps not in (None, "auto", 0) or isinstance(self.jumps, bool):
-            raise OptionError(f"jumps must be 0 or 'auto', got {self.jumps!r}.")
+        for name in ("jumps", "pairs"):
+            value = getattr(self, name)
+            if value not in (None, "auto", 0) or isinstance(value, bool):
+                raise OptionError(f"{name} must be 0 or 'auto', got {value!r}.")
         if not 0 < self.unique_share <= 1:
             raise OptionError(
                 f"unique_share must lie in (0, 1], got {self.unique_share!r}; 1 drops only all-distinct text."
@@ -90,9 +95,14 @@ class TableOptions:
         return "auto" in (self.jumps, self.knots if self.jumps is None else None)
 
     @property
+    def pairs_by_labels(self) -> bool:
+        """Whether labels say which columns have an effect together."""
+        return "auto" in (self.pairs, self.knots if self.pairs is None else None)
+
+    @property
     def by_labels(self) -> bool:
-        """Whether labels say where numbers bend or jump."""
-        return self.knots == "auto" or self.jumps_by_labels
+        """Whether labels say where numbers bend or jump, or which columns have an effect together."""
+        return self.knots == "auto" or self.jumps_by_labels or self.pairs_by_labels
 
     def or_knots(self, knots: int | str) -> TableOptions:
         """These options, with `knots` where they state none."""
@@ -103,6 +113,7 @@ class TableOptions:
         return replace(self, jumps="auto") if self.knots is None and self.jumps is None else self
 
     def shaped_as(self, others: TableOptions) -> TableOptions:
-        """These options, with the knots and jumps of others where they state none."""
+        """These options, with the knots, jumps and pairs of others where they state none."""
         knots = (others.knots or 0) if self.knots is None else self.knots
-        return replace(self, knots=knots, jumps=others.jumps if self.jumps is None else self.jumps)
+        jumps = others.jumps if self.jumps is None else self.jumps
+        return replace(self, knots=knots, jumps=jumps, pairs=others.pairs if self.pairs is None else self.pairs)

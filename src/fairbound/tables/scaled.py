@@ -17,9 +17,9 @@ def learn_scale(table: Any, options: TableOptions) -> np.ndarray:
     matrix = read_sparse(table)
     if options.categorical or options.numeric:
         raise DataError("a sparse table holds numbers only and has no names; leave categorical= and numeric= empty.")
-    if options.knots or options.jumps:
+    if options.knots or options.jumps or options.pairs:
         raise DataError(
-            "a sparse table takes no knots or jumps, which would fill its zeros; leave them out, or pass table.toarray()."
+            "a sparse table takes no knots, jumps or pairs, which would fill its zeros; leave them out, or pass table.toarray()."
         )
     scale = np.ones(matrix.shape[1])
     if options.sparse_scale == "max_abs":

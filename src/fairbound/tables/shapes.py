@@ -1,4 +1,5 @@
-"""Gives the numbers of a table the knots and the jumps for which its labels ask: `TableOptions(knots="auto")`.
+"""Gives the numbers of a table the knots and the jumps for which its labels ask, and finds which of its columns should
+act together: `TableOptions(knots="auto")`.
 
 Labels of more than two classes are asked once for each class against the rest.
 """
@@ -14,10 +15,16 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.features import Feature
+from fairbound.tables.growing import Growing
 from fairbound.tables.jumping import CELLS, jumps_of
+from fairbound.tables.jumping import MOST as MOST_JUMPS
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
+from fairbound.tables.pairing import MOST as MOST_PAIRS
+from fairbound.tables.pairing import pairs_of
+from fairbound.tables.pairs import Pair
 from fairbound.tables.regressions import NUMBERS, TWO_CLASSES
+from fairbound.tables.splits import divided
 
 MOST_CLASSES = 10
 """Classes whose labels are asked, at most."""
@@ -75,8 +82,11 @@ class Asked:
         return replace(self, labels=tuple(labels for labels in some if np.ptp(labels) > 0))
 
 
-def shaped(learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, encode: Encode) -> tuple[Feature, ...]:
-    """What was learnt of the columns, each number with the knots and jumps that the labels ask for.
+def shaped(
+    learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, encode: Encode
+) -> tuple[tuple[Feature, ...], tuple[Pair, ...]]:
+    """What was learnt of the columns, each number with the knots and jumps that the labels ask for, and the pairs of
+    columns for which they ask.
 
     learnt: with the knots that numbers may have, which are kept as they are unless options.knots is "auto".
     """
@@ -84,12 +94,12 @@ def shaped(learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, enc
     straight = tuple(replace(s, knots=()) if chosen and isinstance(s, NumberFeature) else s for s in learnt)
     rows = looked_at(n, sum(len(spec.feature_names) for spec in straight))
     if rows is None or not (some := asked.take(rows)).labels:
-        return straight
+        return straight, ()
     found = _bent(learnt, straight, some, encode(straight, rows)) if chosen else learnt
     more = looked_at(n, sum(len(spec.feature_names) for spec in found), CELLS)
-    if not options.jumps_by_labels or more is None:
-        return found
-    return _jumping(found, asked.take(more), encode(found, more))
+    if more is None or not (options.jumps_by_labels or options.pairs_by_labels):
+        return found, ()
+    return _grown(found, options, asked.take(more), encode(found, more))
 
 
 def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
@@ -115,15 +125,22 @@ def _bent(
     return tuple(bent[spec.name] if spec.name in names else spec for spec in straight)
 
 
-def _jumping(learnt: tuple[Feature, ...], asked: Asked, features: np.ndarray) -> tuple[Feature, ...]:
-    """`learnt`, with the jumps for which the labels (m,) ask. features: (m, d)."""
-    numbers = _numbers(learnt)
+def _grown(
+    learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, features: np.ndarray
+) -> tuple[tuple[Feature, ...], tuple[Pair, ...]]:
+    """`learnt`, with the jumps for which the labels (m,) ask, and the pairs. features: (m, d)."""
+    numbers, share = _numbers(learnt), 1 / len(asked.labels)
     found: list[set[float]] = [set() for _ in numbers]
+    columns, pairs = divided(learnt, features) if options.pairs_by_labels else [], dict[Pair, None]()
     for labels in asked.labels:
-        own = jumps_of(features, labels, [at for _, at in numbers], asked.loss, 1 / len(asked.labels))
-        found = [all_of | set(new) for all_of, new in zip(found, own, strict=True)]
+        regression = Growing(features, labels, MOST_JUMPS + MOST_PAIRS, asked.loss)
+        if options.jumps_by_labels:
+            own = jumps_of(regression, features, [at for _, at in numbers], share)
+            found = [all_of | set(new) for all_of, new in zip(found, own, strict=True)]
+        for c, s, d, t in pairs_of(regression, columns, share):
+            pairs[Pair(columns[c].sides[s], columns[d].sides[t])] = None
     jumping = {
         spec.name: replace(spec, jumps=spec.in_units(tuple(jumps)))
         for (spec, _), jumps in zip(numbers, found, strict=True)
     }
-    return tuple(jumping.get(spec.name, spec) for spec in learnt)
+    return tuple(jumping.get(spec.name, spec) for spec in learnt), tuple(pairs)

@@ -14,6 +14,7 @@ from fairbound.tables.dates import ORDERS
 from fairbound.tables.features import CategoryFeature, Feature
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
+from fairbound.tables.pairs import Pair, Side
 
 FORMAT, VERSION = "fairbound-table-encoder", 1
 """Name and version of the JSON."""
@@ -28,6 +29,7 @@ class Learnt(NamedTuple):
     named: bool
     dropped: dict[str, str]
     learnt: tuple[Feature, ...] | None
+    pairs: tuple[Pair, ...]
     scale: np.ndarray | None
 
     def to_json(self) -> str:
@@ -40,6 +42,7 @@ class Learnt(NamedTuple):
             "named": self.named,
             "dropped": self.dropped,
             "learnt": None if self.learnt is None else [asdict(spec) for spec in self.learnt],
+            "pairs": [asdict(pair) for pair in self.pairs],
             "scale": None if self.scale is None else self.scale.tolist(),
         }
         return json.dumps(state, indent=1, allow_nan=False)
@@ -50,18 +53,20 @@ class Learnt(NamedTuple):
         version."""
         state = _read(text)
         learnt = scale = None
+        pairs: tuple[Pair, ...] = ()
         try:
             inputs = tuple(state["inputs"])
             if state["learnt"] is not None:
                 learnt = tuple(_feature(spec) for spec in state["learnt"])
                 if not learnt or not {spec.name for spec in learnt} <= set(inputs):
                     raise ValueError("a feature is of no column")
+                pairs = tuple(_pair(pair, learnt) for pair in state.get("pairs", ()))  # older folders have none
             else:
                 scale = np.array(state["scale"], dtype=np.float64)
                 if not (scale > 0).all() or scale.ndim != 1:
                     raise ValueError("a divisor is not positive")
             options = TableOptions(**state["options"])
-            return cls(options, inputs, bool(state["named"]), dict(state["dropped"]), learnt, scale)
+            return cls(options, inputs, bool(state["named"]), dict(state["dropped"]), learnt, pairs, scale)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
                 f"the encoder's JSON lacks a part or has a wrong one ({error}). Save the model again."
@@ -117,3 +122,21 @@ def _feature(state: dict[str, Any]) -> Feature:
         if list(values) != sorted(set(values)) or (values and sd is None):
             raise ValueError(f"the {what} of column {state['name']!r} do not ascend")
     return NumberFeature(**{**state, "knots": knots, "jumps": jumps})
+
+
+def _pair(state: dict[str, Any], learnt: tuple[Feature, ...]) -> Pair:
+    """Raises: ValueError for sides that are of no column, or of one column."""
+    of = {spec.name: spec for spec in learnt}
+    pair = Pair(Side(**state["first"]), Side(**state["second"]))
+    for side in pair.sides:
+        spec = of.get(side.name)
+        if isinstance(spec, CategoryFeature):
+            fits = side.beyond is None and side.value in spec.texts
+        else:
+            known = isinstance(side.beyond, float) and math.isfinite(side.beyond)
+            fits = spec is not None and spec.sd is not None and known and side.value is None
+        if not fits:
+            raise ValueError(f"a pair is of {side}, which no column has")
+    if pair.first.name == pair.second.name:
+        raise ValueError(f"a pair is of column {pair.first.name!r} alone")
+    return pair

@@ -16,6 +16,7 @@ from fairbound.fairness.objectives import Accuracy
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import Solution
 from fairbound.subproblems.multipliers import KKT
+from fairbound.tables import TableOptions
 
 START, MIDDLE, LESS, MORE = 0.0, full_batch.MIDDLE, full_batch.LESS, full_batch.MORE
 
@@ -201,7 +202,8 @@ def test_of_two_categories_the_default_finds_the_best_linear_rule(seed):
     rates = np.stack([np.bincount(of.ravel()[group == g], minlength=8) / (group == g).sum() for g in ("a", "b")])
     met = np.abs(rules @ (rates[0] - rates[1])) <= 0.05
     best = max((rules[met] @ right[1] + ~rules[met] @ right[0]) / 2000)
-    fair = FairClassifier("demographic_parity <= 0.05").fit(X, y, sensitive_features=group)
+    line = TableOptions(pairs=0)
+    fair = FairClassifier("demographic_parity <= 0.05", options=line).fit(X, y, sensitive_features=group)
     assert fair.score(X, y) == pytest.approx(best)
     assert np.ptp([fair.predict(X)[group == g].mean() for g in ("a", "b")]) <= 0.05
 

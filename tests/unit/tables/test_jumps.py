@@ -15,10 +15,15 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
-from fairbound.tables.jumping import BINS, edges_of, jumps_of, sure_intervals
+from fairbound.tables.growing import Growing
+from fairbound.tables.jumping import BINS, MOST, edges_of, jumps_of, sure_intervals
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 AUTO = TableOptions(knots=0, jumps="auto")
+
+
+def jumps_in(features: np.ndarray, labels: np.ndarray, numbers: list[int]) -> list[list[float]]:
+    return jumps_of(Growing(features, labels, MOST), features, numbers)
 
 
 def rows(n: int = 3000, seed: int = 0, gaps: bool = False) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -118,7 +123,7 @@ def test_numbers_that_do_not_jump_seldom_get_one(common: float) -> None:
     for _ in range(80):
         X = np.column_stack([rng.lognormal(0, 2, (1500, 4)), rng.integers(0, 30, (1500, 4))])
         y = rng.random(1500) < 1 / (1 + np.exp(-np.log(common / (1 - common)) - 0.1 * np.minimum(X[:, 4] - 15, 9)))
-        jumping += any(jumps_of((X - X.mean(0)) / X.std(0), y.astype(int), list(range(8))))
+        jumping += any(jumps_in((X - X.mean(0)) / X.std(0), y.astype(int), list(range(8))))
     assert jumping < 6
 
 
@@ -193,7 +198,7 @@ def test_what_tells_where_numbers_jump_is_asked_for() -> None:
             TableOptions(jumps=jumps)
     with pytest.raises(OptionError, match="by the labels of all rows: numbers, as floats, or 2 to 10 classes"):
         TableEncoder(AUTO).fit(X)
-    with pytest.raises(DataError, match="sparse table takes no knots or jumps"):
+    with pytest.raises(DataError, match="sparse table takes no knots, jumps or pairs"):
         TableEncoder(AUTO).fit(sp.eye_array(5).tocsr())
     with pytest.raises(DataError, match="leave them out, or give the table whole"):
         Encoded.of(TableEncoder(AUTO), Chunks(lambda: [X[:20], X[20:40]]))
@@ -204,10 +209,10 @@ def test_jumps_end_at_a_limit_of_all_together(monkeypatch: pytest.MonkeyPatch) -
     rng = np.random.default_rng(8)
     code = rng.integers(0, 200, 20_000).astype(float)
     y = (rng.random(20_000) < np.where(code // 5 % 2, 0.9, 0.1)).astype(int)
-    whole = jumps_of(code[:, None] / 50, y, [0])[0]
+    whole = jumps_in(code[:, None] / 50, y, [0])[0]
     assert len(whole) == 39
     monkeypatch.setattr("fairbound.tables.jumping.MOST", 7)
-    some = jumps_of(code[:, None] / 50, y, [0])[0]
+    some = jumps_in(code[:, None] / 50, y, [0])[0]
     assert len(some) == 7
     assert set(some) <= set(whole)
 
@@ -250,7 +255,7 @@ def test_jumps_between_which_all_rows_are_of_one_label_stay(seed: int) -> None:
     rng = np.random.default_rng(seed)
     code = rng.integers(0, 12, 2000).astype(float)
     y = np.where((code >= 4) & (code < 7), 1, rng.random(2000) < 0.4).astype(int)
-    assert jumps_of(code[:, None] / 4, y, [0]) == [[3.5 / 4, 6.5 / 4]]
+    assert jumps_in(code[:, None] / 4, y, [0]) == [[3.5 / 4, 6.5 / 4]]
 
 
 def numbers(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -109,7 +109,7 @@ def test_a_saved_encoder_gives_the_same_bits_and_damaged_knots_are_refused() -> 
 
 
 def test_tables_without_ranks_are_refused() -> None:
-    with pytest.raises(DataError, match="sparse table takes no knots or jumps"):
+    with pytest.raises(DataError, match="sparse table takes no knots, jumps or pairs"):
         TableEncoder(BENT).fit(sp.eye_array(5).tocsr())
     with pytest.raises(DataError, match="leave them out, or give the table whole"):
         Encoded.of(TableEncoder(BENT), Chunks(lambda: [table(20), table(20)]))

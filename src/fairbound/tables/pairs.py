@@ -1,0 +1,123 @@
+"""0/1 columns of two columns of a table together: the rows on one side of a split by the one and of a split by the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fairbound.tables.columns import Column
+from fairbound.tables.features import ROWS_AT_ONCE, CategoryFeature, Feature
+from fairbound.tables.numbers import NumberFeature, slices
+
+Columns = Mapping[str, Column | np.ndarray]
+"""The columns of a table by their names in training, numbers as they are or as `Column`."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The rows with a number of column `name` beyond a value, in the column's units, or with a value of a category.
+
+    value: as in the names of the features of a `CategoryFeature`, also (other) and (missing).
+    """
+
+    name: str
+    beyond: float | None = None
+    value: str | None = None
+
+    @property
+    def text(self) -> str:
+        """As features are named."""
+        return f"{self.name}={self.value}" if self.beyond is None else f"{self.name}>{self.beyond:.10g}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A 0/1 column of the rows in both of two sides, of two columns."""
+
+    first: Side
+    second: Side
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.first, self.second
+
+    @property
+    def feature_name(self) -> str:
+        """Name of the column."""
+        return f"{self.first.text} & {self.second.text}"
+
+    def named(self, names: Mapping[str, str]) -> Pair:
+        """The pair of columns with other names."""
+        first, second = (replace(side, name=names[side.name]) for side in self.sides)
+        return Pair(first, second)
+
+
+class PairColumns:
+    """The features of pairs, and their weighted sums, some rows at a time.
+
+    learnt: what was learnt of the columns. at: the first place of the pairs among all features.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], learnt: Sequence[Feature], at: int):
+        self.pairs, self.at, self.of = tuple(pairs), at, {spec.name: spec for spec in learnt}
+
+    @cached_property
+    def _sides(self) -> list[Side]:
+        sides = {side for pair in self.pairs for side in pair.sides}
+        return sorted(sides, key=lambda side: (side.value is not None, side.text))
+
+    @cached_property
+    def _numbers(self) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Of the sides of numbers, which come first, the names, the values (s, 1) and what a missing number is taken for."""
+        each = [(side, self.of[side.name]) for side in self._sides if side.beyond is not None]
+        numbers = [(side.beyond, spec.median) for side, spec in each if isinstance(spec, NumberFeature)]
+        beyond, medians = np.array(numbers, dtype=float).reshape(-1, 2).T
+        return [side.name for side, _ in each], beyond[:, None], medians[:, None]
+
+    @cached_property
+    def _both(self) -> np.ndarray:
+        """(2, k) the numbers of each pair's sides."""
+        place = {side: number for number, side in enumerate(self._sides)}
+        return np.array([[place[side] for side in pair.sides] for pair in self.pairs]).T
+
+    def fill(self, out: np.ndarray, columns: Columns) -> None:
+        """Write the features into ``out[:, at:]``."""
+        for part, inside in self._inside(columns, len(out)):
+            out[part, self.at :] = inside.T
+
+    def add_weighted(self, out: np.ndarray, columns: Columns, weight: np.ndarray) -> None:
+        """Add the features times their weights, which start at ``weight[at]``, to out (n, c)."""
+        for part, inside in self._inside(columns, len(out)):
+            out[part] += inside.T.astype(float) @ weight[self.at :]
+
+    def _inside(self, columns: Columns, rows: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some rows at a time, and (k, b) which of them lie in each pair."""
+        if not self.pairs:
+            return
+        names, beyond, medians = self._numbers
+        categories = list(self._categories(columns))
+        for part in slices(rows, ROWS_AT_ONCE):
+            values = np.empty((len(names), part.stop - part.start))
+            for row, name in zip(values, names, strict=True):
+                column = columns[name]
+                row[:] = (column.values if isinstance(column, Column) else column)[part]
+            known = np.isfinite(values)
+            if not known.all():
+                values = np.where(known, values, medians)
+            inside = [values > beyond, *(of.take(codes[part], mode="wrap")[None] for of, codes in categories)]
+            each = np.concatenate(inside)
+            yield part, each[self._both[0]] & each[self._both[1]]
+
+    def _categories(self, columns: Columns) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of each side of categories, after those of numbers: (c + 1,) which of the column's categories, and last
+        whether a missing value, lie there; and (n,) the codes of the rows."""
+        places: dict[str, np.ndarray] = {}
+        for side in self._sides[len(self._numbers[0]) :]:
+            spec, column = self.of[side.name], columns[side.name]
+            assert isinstance(spec, CategoryFeature) and isinstance(column, Column)
+            if side.name not in places:
+                places[side.name] = spec.places(column)[0]
+            yield places[side.name] == spec.texts.index(str(side.value)), column.values
