@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 import fairbound as fb
 from fairbound.estimators import full_batch
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.part_way import HALVINGS, part_way
+from fairbound.fairness.part_way import HALVINGS, MARGIN, part_way, with_intercept
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 
@@ -57,6 +57,40 @@ def test_it_goes_as_far_as_is_allowed_and_no_intercept_within_the_bounds_decides
     assert float(found.extra["accuracy"]) > float(problem.evaluate(start).extra["accuracy"])
 
 
+@pytest.mark.parametrize("few", [0.1, 0.02])
+def test_of_the_intercepts_that_decide_alike_the_loss_is_lowest(few):
+    """Labels so rare that one answer for all rows is best, which a wide stretch of intercepts gives."""
+    rng = np.random.default_rng(1)
+    y = (rng.random(600) < few).astype(int)
+    problem = FairProblem(
+        MLP(8), X, y, GROUP, "demographic_parity <= 0.3", objective=Accuracy(0.5), dtype=torch.float64
+    )
+    start = torch.cat([MODEL[:-1] / 8, torch.tensor([0.1], dtype=torch.float64)])
+    x, t = part_way(problem, start, start, until(1.0))
+    assert t > 0 and float(problem.all_scores(x).max()) < 0
+    near, edge = problem.all_scores(x), float(problem.all_scores(x).std())
+    loss = lambda by: float(problem.evaluate(with_intercept(x, by)).extra["loss"])  # noqa: E731
+    room = -float(near.max())  # to the first row that is decided otherwise
+    assert room >= 0.999 * MARGIN * edge
+    steps = np.linspace(-3, max(room - MARGIN * edge, 0.0), 61)
+    assert loss(0.0) <= min(map(loss, steps)) + 1e-5
+    assert abs(near.sigmoid().mean() - y.mean()) < 0.01
+
+
+@pytest.mark.parametrize(("times", "goes"), [(0.3, True), (3.0, False)])
+def test_a_little_accuracy_is_not_paid_for_by_much_loss(times, goes):
+    """Fewer are decided wrongly with another intercept, by 0.005; it costs half as much loss where scores are small, and
+    three times as much where they are large."""
+    problem = made("demographic_parity <= 0.6")
+    start = times * torch.cat([MODEL[:-1], torch.tensor([-0.5], dtype=torch.float64)])
+    x, t = part_way(problem, start, start, until(torch.inf))
+    before, after = problem.evaluate(start), problem.evaluate(x)
+    assert (t > 0) is goes
+    if goes:
+        gain = after.extra["accuracy"] - before.extra["accuracy"]
+        assert 0 < after.extra["loss"] - before.extra["loss"] < gain
+
+
 @pytest.mark.parametrize(
     ("other", "allowed", "bound"),
     [
@@ -80,7 +114,7 @@ def test_a_point_with_the_best_intercept_stays_where_the_way_leads_nowhere_else(
 def test_auto_is_more_accurate_where_the_area_stops_it_and_stays_within_the_limit(monkeypatch):
     """Accuracy asks for another order than the loss: one feature tells the few rows that are likely positive,
     the other all rows."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     X, group = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
     likely = (X[:, 0] > 1.5) & (rng.random(3000) < 0.9)
     y = (rng.random(3000) < np.where(likely, 0.8, 0.4 / (1 + np.exp(-X[:, 1])))).astype(int)
