@@ -57,17 +57,18 @@ class Growing:
         """Of each column from place `first` on whether the loss, as last fitted, asks for it, when the least sure have
         gone one by one: chance alone makes the loss as much larger with probability `level` over the number of columns
         at most. Those that are not needed are dropped."""
-        needed = self._needed(first, level)
+        needed, x = self._needed(first, level)
         if not all(needed):
             kept = np.flatnonzero(np.r_[np.ones(first, dtype=bool), needed])
             for place, column in enumerate(kept[first:], first):
                 self.room[:, place] = self.room[:, column]
-            self.width, self.x = len(kept), self.x[kept]
+            self.width, self.x = len(kept), x[kept]
             if self.near is not None:
                 self.near = self.near._replace(Q=self.near.Q[np.ix_(kept, kept)])
         return needed
 
-    def _needed(self, first: int, level: float) -> list[bool]:
+    def _needed(self, first: int, level: float) -> tuple[list[bool], np.ndarray]:
+        """As `keep_needed`, and (w,) nearly the weights of a regression without those that are not needed."""
         A, x = self.room[:, : self.width], self.x
         loss = self.loss.total(times(A, x), self.labels, self.mass)
         inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass * self.curvature)))
@@ -85,4 +86,4 @@ class Growing:
             if 2 * more <= enough:
                 gone.add(least)
                 x, loss, inverse = without, loss + more, inverse - np.outer(share, inverse[least])
-        return [j not in gone for j in range(first, self.width)]
+        return [j not in gone for j in range(first, self.width)], x

@@ -77,12 +77,14 @@ def jumps_of(
     return [sorted(own) for own in jumps]
 
 
-def edges_of(values: np.ndarray, most: int = BINS, fewest: int = 3) -> np.ndarray:
-    """(k,) ascending edges between values (n,), k < most; none of values of fewer kinds than `fewest`. Every value that
-    more than n / most rows have is a bin of its own, the others are divided into bins of about as many rows each."""
+def edges_of(values: np.ndarray, most: int = BINS, of_two: bool = False) -> np.ndarray:
+    """(k,) ascending edges between values (n,), k < most; of values of two kinds one where it is asked for, else none.
+    Every value that more than n / most rows have is a bin of its own, the others are divided into bins of about as many
+    rows each."""
+    low, high = values.min(), values.max()
+    if ((values == low) | (values == high)).all():  # sooner known than a sort ends
+        return np.array([(low + high) / 2] if of_two and low < high else [])
     kinds, counts = np.unique(values, return_counts=True)
-    if len(kinds) < fewest:
-        return kinds[:0]
     if len(kinds) > most:
         common = counts * most > len(values)
         rest = np.cumsum(np.where(common, 0, counts))

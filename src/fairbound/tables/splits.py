@@ -47,7 +47,7 @@ def divided(learnt: Sequence[Feature], features: np.ndarray) -> list[Divided]:
             continue
         if spec.sd is None:
             continue
-        edges = edges_of(own[:, 0], BINS, fewest=2)
+        edges = edges_of(own[:, 0], BINS, of_two=True)
         sides = [Side(spec.name, spec.mean + spec.sd * edge) for edge in edges.tolist()]
         if len(edges) == 1:
             high = own[:, 0] > edges[0]
