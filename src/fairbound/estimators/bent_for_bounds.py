@@ -67,8 +67,8 @@ def may_need_bends(estimator: Any, X: Any, rows: LabelledRows) -> bool:
         return False
     part = seen[:: -(-len(seen) // ROWS)]
     features = np.asarray(estimator.encode(X)[0])[part].astype(np.float32, copy=False)  # training sorts its own
-    _, scores = regression(features, rows.codes[part])
-    unbound = np.mean((scores > 0) == rows.codes[part])
+    _, unbounded = regression(features, rows.codes[part])
+    unbound = np.mean((unbounded.scores > 0) == rows.codes[part])
     return bool(gain < LEFT * (unbound - largest))
 
 

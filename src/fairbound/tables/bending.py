@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.regressions import TWO_CLASSES, fitted
+from fairbound.tables.regressions import TWO_CLASSES, Fit, fitted
 
 MOST = 3
 """Knots of a number that bends."""
@@ -56,24 +56,24 @@ def looked_at(rows: int, features: int, cells: int = CELLS) -> np.ndarray | None
 
 def useful(
     features: np.ndarray, labels: np.ndarray, added: Iterable[np.ndarray], loss: Any = TWO_CLASSES, share: float = 1.0
-) -> list[bool]:
-    """Whether the labels ask for the knots of each number.
+) -> tuple[list[bool], np.ndarray]:
+    """Whether the labels ask for the knots of each number, and the weights (d + 1,) of the regression without knots.
 
     features: (n, d) without knots. labels: (n,) 0 or 1, or numbers, as the loss has it. added: of each number (n, k)
     how far it lies above each knot. share: of LEVEL.
     """
-    X, scores = regression(np.asarray(features, dtype=float), labels, loss)
-    statistics = score_statistics(X, added, labels, loss.expected(scores), loss)
-    return [bool(df and chdtrc(df, size) <= share * LEVEL / len(statistics)) for size, df in statistics]
+    X, fit = regression(np.asarray(features, dtype=float), labels, loss)
+    statistics = score_statistics(X, added, labels, loss.expected(fit.scores), loss)
+    return [bool(df and chdtrc(df, size) <= share * LEVEL / len(statistics)) for size, df in statistics], fit.x
 
 
-def regression(features: np.ndarray, labels: np.ndarray, loss: Any = TWO_CLASSES) -> tuple[np.ndarray, np.ndarray]:
-    """The features (n, d) with ones behind them, and (n,) the scores of a regression of the labels (n,) on them, nearly
-    at its end, in the precision of the features."""
+def regression(features: np.ndarray, labels: np.ndarray, loss: Any = TWO_CLASSES) -> tuple[np.ndarray, Fit]:
+    """The features (n, d) with ones behind them, and a regression of the labels (n,) on them, nearly at its end, in the
+    precision of the features."""
     X = np.column_stack([features, np.ones(len(features), features.dtype)])
     penalty = np.r_[np.full(features.shape[1], PENALTY), 0.0]
     start = np.zeros(X.shape[1])
-    return X, fitted(X, labels, np.ones(len(X)), penalty, start, settled=NEARLY, loss=loss).scores
+    return X, fitted(X, labels, np.ones(len(X)), penalty, start, settled=NEARLY, loss=loss)
 
 
 def score_statistics(

@@ -8,21 +8,30 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.tables.bending import NEARLY, PENALTY
-from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, second, times
+from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, times
 
 
 class Growing:
     """The regression of labels (n,) on features (n, d) to which at most `most` columns come.
 
-    The table is of float32: its rounding is far less than chance.
+    start: (d + 1,) an intercept and weights nearby, None for zeros. The table is of float32: its rounding is far less
+    than chance.
     """
 
-    def __init__(self, features: np.ndarray, labels: np.ndarray, most: int, loss: Any = TWO_CLASSES):
+    def __init__(
+        self,
+        features: np.ndarray,
+        labels: np.ndarray,
+        most: int,
+        loss: Any = TWO_CLASSES,
+        start: np.ndarray | None = None,
+    ):
         self.labels, self.loss, self.mass = labels, loss, np.ones(len(labels))
         self.width = features.shape[1] + 1
         self.room = np.empty((len(features), self.width + most), np.float32, order="F")
         self.room[:, 0], self.room[:, 1 : self.width] = 1.0, features
-        self.x, self.curvature, self.dispersion = np.zeros(self.width), np.ones(len(features)), 1.0
+        self.x = np.zeros(self.width) if start is None else start
+        self.curvature, self.dispersion = np.ones(len(features)), 1.0
         self.near: Curved | None = None
 
     @property
@@ -70,8 +79,11 @@ class Growing:
     def _needed(self, first: int, level: float) -> tuple[list[bool], np.ndarray]:
         """As `keep_needed`, and (w,) nearly the weights of a regression without those that are not needed."""
         A, x = self.room[:, : self.width], self.x
+        if first == self.width:
+            return [], x
+        assert self.near is not None and len(self.near.Q) == self.width
         loss = self.loss.total(times(A, x), self.labels, self.mass)
-        inverse = np.linalg.inv(ridged(self.penalty, second(A, self.mass * self.curvature)))
+        inverse = np.linalg.inv(ridged(self.penalty, self.near.Q))
         unsure, enough = set(range(first, self.width)), chdtri(1, level / max(self.width - first, 1))
         enough = enough * self.dispersion
         gone = set[int]()

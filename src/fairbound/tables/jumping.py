@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtri
@@ -40,61 +41,83 @@ CELLS = 1 << 23
 BINS = 256
 """Bins of a number, at most."""
 
+NEAR = 0.5
+"""Share of a sure statistic that must have been seen, for later columns to make it sure."""
+
 LEAST = 10.0
 """Sum of p (1 - p) that the rows of an interval need, and those outside it, or so many rows where labels are numbers:
 with less, the normal distribution is no good stand-in for chance."""
 
 
-def jumps_of(
-    regression: Growing, features: np.ndarray, numbers: Sequence[int], share: float = 1.0
-) -> list[list[float]]:
-    """Of each number the values, ascending and between those of the rows, beyond which a 0/1 column is asked for; the
-    regression, of the labels on features (n, d), gets these columns.
+class Binned(NamedTuple):
+    """The values of a number in bins. edges: (k,) ascending, between the bins; bins: (n,) of each row, 0 to k."""
 
-    numbers: the columns of features that are numbers. share: of LEVEL and of MOST.
-    """
-    edges = [edges_of(features[:, at]) for at in numbers]
-    intervals = sum(len(own) * (len(own) + 1) // 2 for own in edges)
+    edges: np.ndarray
+    bins: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Binned:
+        """Of values (n,), in at most BINS bins."""
+        edges = edges_of(values)
+        return cls(edges, np.searchsorted(edges, values))
+
+    def coarser(self, most: int) -> Binned:
+        """In at most so many bins, each of some of these."""
+        ends = ends_of_bins(np.bincount(self.bins, minlength=len(self.edges) + 1), most)
+        return Binned(self.edges[ends], np.searchsorted(ends, np.arange(len(self.edges) + 1))[self.bins])
+
+
+def jumps_of(regression: Growing, numbers: Sequence[Binned], share: float = 1.0) -> list[list[float]]:
+    """Of each number the edges, ascending, beyond which a 0/1 column is asked for; the regression, on features of these
+    numbers, gets these columns. share: of LEVEL and of MOST."""
+    asked_of = {n: number for n, number in enumerate(numbers) if len(number.edges) > 1}
+    intervals = sum(len(own.edges) * (len(own.edges) + 1) // 2 for own in asked_of.values())
     jumps: list[list[float]] = [[] for _ in numbers]
     if not intervals:
         return jumps
-    bins = {n: np.searchsorted(own, features[:, numbers[n]]) for n, own in enumerate(edges) if len(own)}
     enough = chdtri(1, share * LEVEL / intervals)
     found, first = list[tuple[int, int]](), regression.width
     while True:
         left, spread, squares = regression.fitted()
-        asked = {n: sure_intervals(own, len(edges[n]) + 1, left, spread, enough, squares) for n, own in bins.items()}
-        in_turn = sorted((turn, n, edge) for n, ends in asked.items() for turn, edge in enumerate(ends))
+        asked = {
+            n: sure_intervals(own.bins, len(own.edges) + 1, left, spread, enough, squares)
+            for n, own in asked_of.items()
+        }
+        asked_of = {n: own for n, own in asked_of.items() if asked[n].largest > NEAR * enough}
+        in_turn = sorted((turn, n, edge) for n, of in asked.items() for turn, edge in enumerate(of.edges))
         new = [(n, edge) for _, n, edge in in_turn if (n, edge) not in found][: int(share * MOST) - len(found)]
         if not new:
             break
         for n, edge in new:
-            regression.add(bins[n] > edge)
+            regression.add(numbers[n].bins > edge)
         found += new
     for (n, edge), needed in zip(found, regression.keep_needed(first, share * LEVEL), strict=True):
         if needed:
-            jumps[n].append(float(edges[n][edge]))
+            jumps[n].append(float(numbers[n].edges[edge]))
     return [sorted(own) for own in jumps]
 
 
-def edges_of(values: np.ndarray, most: int = BINS, of_two: bool = False) -> np.ndarray:
-    """(k,) ascending edges between values (n,), k < most; of values of two kinds one where it is asked for, else none.
-    Every value that more than n / most rows have is a bin of its own, the others are divided into bins of about as many
-    rows each."""
+def edges_of(values: np.ndarray) -> np.ndarray:
+    """(k,) ascending edges between values (n,), k < BINS. Every value that more than n / BINS rows have is a bin of its
+    own, the others are divided into bins of about as many rows each."""
     low, high = values.min(), values.max()
     if ((values == low) | (values == high)).all():  # sooner known than a sort ends
-        return np.array([(low + high) / 2] if of_two and low < high else [])
+        return np.array([(low + high) / 2] if low < high else [])
     kinds, counts = np.unique(values, return_counts=True)
-    if len(kinds) > most:
-        common = counts * most > len(values)
-        rest = np.cumsum(np.where(common, 0, counts))
-        share = max(most - 2 * int(common.sum()), 1)
-        part = np.ceil(rest * share / max(int(rest[-1]), 1))
-        ends = common | np.r_[common[1:], True] | np.r_[part[1:] > part[:-1], True]
-        last = np.flatnonzero(ends)[:-1]
-    else:
-        last = np.arange(len(kinds) - 1)
+    last = ends_of_bins(counts, BINS)
     return (kinds[last] + kinds[last + 1]) / 2
+
+
+def ends_of_bins(counts: np.ndarray, most: int) -> np.ndarray:
+    """(k,) the last kind of each bin but the last, k < most. counts: of the rows of each kind, in order."""
+    if len(counts) <= most:
+        return np.arange(len(counts) - 1)
+    common = counts * most > counts.sum()
+    rest = np.cumsum(np.where(common, 0, counts))
+    share = max(most - 2 * int(common.sum()), 1)
+    part = np.ceil(rest * share / max(int(rest[-1]), 1))
+    ends = common | np.r_[common[1:], True] | np.r_[part[1:] > part[:-1], True]
+    return np.flatnonzero(ends)[:-1]
 
 
 @lru_cache(maxsize=8)
@@ -104,6 +127,13 @@ def pairs_of(count: int) -> tuple[np.ndarray, np.ndarray]:
     return first, end
 
 
+class Sure(NamedTuple):
+    """Edges at the ends of intervals, the surest first, and the largest statistic of all, 0 where none can be tested."""
+
+    edges: list[int]
+    largest: float
+
+
 def sure_intervals(
     bins: np.ndarray,
     count: int,
@@ -111,9 +141,9 @@ def sure_intervals(
     spread: np.ndarray,
     enough: float,
     squares: np.ndarray | None = None,
-) -> list[int]:
-    """The edges that end the intervals of bins whose rows are misjudged surely, the surest first, each found when what
-    the ones before account for is taken off.
+) -> Sure:
+    """The intervals of bins whose rows are misjudged surely, each found when what the ones before account for is taken
+    off.
 
     bins: (n,) of each row, 0 to count - 1; edge i lies behind bin i. left: (n,) labels less what is expected. spread:
     (n,) the variance of each. enough: the least score statistic. squares: (n,) of `left`, where these may show that
@@ -122,11 +152,12 @@ def sure_intervals(
     slope, size = (np.bincount(bins, of, count) for of in (left, spread))
     seen = None if squares is None else np.bincount(bins, squares, count)
     first, end, variance = testable_intervals(size, seen)
-    edges: list[int] = []
+    edges, largest = list[int](), 0.0
     while len(first):
         so_far = np.r_[0.0, slope.cumsum()]
         statistic = (so_far[end] - so_far[first]) ** 2 / variance
         best = int(statistic.argmax())
+        largest = max(largest, float(statistic[best]))
         begins, ends = int(first[best]), int(end[best])
         new = [edge for edge in (begins - 1, ends - 1) if 0 <= edge < count - 1 and edge not in edges]
         if not statistic[best] > enough or not new:
@@ -136,7 +167,7 @@ def sure_intervals(
         inside[begins:ends] = True
         for part in (inside, ~inside):
             slope[part] -= size[part] * slope[part].sum() / size[part].sum()
-    return edges
+    return Sure(edges, largest)
 
 
 def testable_intervals(size: np.ndarray, seen: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

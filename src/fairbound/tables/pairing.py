@@ -34,7 +34,7 @@ from scipy.special import chdtri
 
 from fairbound.tables.bending import LEVEL
 from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import LEAST
+from fairbound.tables.jumping import LEAST, NEAR
 from fairbound.tables.splits import Divided
 
 MOST, AT_ONCE = 32, 4
@@ -45,10 +45,6 @@ COLUMNS = 64
 
 CELLS = 1 << 25
 """Rows times pairs of columns that are looked at, at most; of more an even part of the rows."""
-
-NEAR = 0.5
-"""Share of a sure statistic that two columns must reach at first to be looked at again."""
-
 
 Found = tuple[int, int, int, int]
 """A column and its split, another column and its split."""

@@ -16,7 +16,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.features import Feature
 from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import CELLS, jumps_of
+from fairbound.tables.jumping import CELLS, Binned, jumps_of
 from fairbound.tables.jumping import MOST as MOST_JUMPS
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
@@ -24,7 +24,7 @@ from fairbound.tables.pairing import MOST as MOST_PAIRS
 from fairbound.tables.pairing import pairs_of
 from fairbound.tables.pairs import Pair
 from fairbound.tables.regressions import NUMBERS, TWO_CLASSES
-from fairbound.tables.splits import divided
+from fairbound.tables.splits import Divided, divided
 
 MOST_CLASSES = 10
 """Classes whose labels are asked, at most."""
@@ -95,11 +95,14 @@ def shaped(
     rows = looked_at(n, sum(len(spec.feature_names) for spec in straight))
     if rows is None or not (some := asked.take(rows)).labels:
         return straight, ()
-    found = _bent(learnt, straight, some, encode(straight, rows)) if chosen else learnt
+    found, starts = _bent(learnt, straight, some, encode(straight, rows)) if chosen else (learnt, [])
     more = looked_at(n, sum(len(spec.feature_names) for spec in found), CELLS)
     if more is None or not (options.jumps_by_labels or options.pairs_by_labels):
         return found, ()
-    return _grown(found, options, asked.take(more), encode(found, more))
+    asked = asked.take(more)
+    if len(starts) != len(asked.labels):  # a class has no row in one of the parts
+        starts = []
+    return _grown(found, options, asked, encode(found, more), starts)
 
 
 def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
@@ -111,36 +114,59 @@ def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
 
 def _bent(
     learnt: tuple[Feature, ...], straight: tuple[Feature, ...], asked: Asked, features: np.ndarray
-) -> tuple[Feature, ...]:
-    """`learnt`, with no knots where the labels (m,) do not ask for them. features: (m, d) of `straight`."""
+) -> tuple[tuple[Feature, ...], list[np.ndarray]]:
+    """`learnt`, with no knots where the labels (m,) do not ask for them; and for each labels an intercept and weights of
+    its features nearby. features: (m, d) of `straight`."""
     bent = {spec.name: spec for spec in learnt if isinstance(spec, NumberFeature) and spec.knots}
     may = [(bent[spec.name], at) for spec, at in _numbers(straight) if spec.name in bent]
     if not may:
-        return straight
-    names = set[str]()
+        return straight, []
+    names, weights = set[str](), list[np.ndarray]()
     for labels in asked.labels:
         above = (spec.above(features[:, at]) for spec, at in may)
-        kept = useful(features, labels, above, asked.loss, 1 / len(asked.labels))
+        kept, x = useful(features, labels, above, asked.loss, 1 / len(asked.labels))
         names |= {spec.name for (spec, _), keep in zip(may, kept, strict=True) if keep}
-    return tuple(bent[spec.name] if spec.name in names else spec for spec in straight)
+        weights.append(x)
+    found = tuple(bent[spec.name] if spec.name in names else spec for spec in straight)
+    knots = np.concatenate([_is_knot(spec) for spec in found])
+    starts = [np.zeros(1 + len(knots)) for _ in weights]
+    for start, x in zip(starts, weights, strict=True):
+        start[0], start[1:][~knots] = x[-1], x[:-1]
+    return found, starts
+
+
+def _is_knot(spec: Feature) -> np.ndarray:
+    """(k,) which of the features of a column are those of knots."""
+    out = np.zeros(len(spec.feature_names), dtype=bool)
+    if isinstance(spec, NumberFeature):
+        out[1 : 1 + len(spec.knots)] = True
+    return out
 
 
 def _grown(
-    learnt: tuple[Feature, ...], options: TableOptions, asked: Asked, features: np.ndarray
+    learnt: tuple[Feature, ...],
+    options: TableOptions,
+    asked: Asked,
+    features: np.ndarray,
+    starts: Sequence[np.ndarray],
 ) -> tuple[tuple[Feature, ...], tuple[Pair, ...]]:
-    """`learnt`, with the jumps for which the labels (m,) ask, and the pairs. features: (m, d)."""
-    numbers, share = _numbers(learnt), 1 / len(asked.labels)
+    """`learnt`, with the jumps for which the labels (m,) ask, and the pairs. features: (m, d). starts: for each labels as
+    of `Growing`, or none."""
+    numbers = {spec.name: (spec, Binned.of(features[:, at])) for spec, at in _numbers(learnt)}
+    binned, share = [own for _, own in numbers.values()], 1 / len(asked.labels)
     found: list[set[float]] = [set() for _ in numbers]
-    columns, pairs = divided(learnt, features) if options.pairs_by_labels else [], dict[Pair, None]()
-    for labels in asked.labels:
-        regression = Growing(features, labels, MOST_JUMPS + MOST_PAIRS, asked.loss)
+    columns, pairs = list[Divided](), dict[Pair, None]()
+    if options.pairs_by_labels:
+        columns = divided(learnt, features, dict(zip(numbers, binned, strict=True)))
+    for place, labels in enumerate(asked.labels):
+        start = starts[place] if starts else None
+        regression = Growing(features, labels, MOST_JUMPS + MOST_PAIRS, asked.loss, start)
         if options.jumps_by_labels:
-            own = jumps_of(regression, features, [at for _, at in numbers], share)
-            found = [all_of | set(new) for all_of, new in zip(found, own, strict=True)]
+            found = [all_of | set(new) for all_of, new in zip(found, jumps_of(regression, binned, share), strict=True)]
         for c, s, d, t in pairs_of(regression, columns, share):
             pairs[Pair(columns[c].sides[s], columns[d].sides[t])] = None
     jumping = {
-        spec.name: replace(spec, jumps=spec.in_units(tuple(jumps)))
-        for (spec, _), jumps in zip(numbers, found, strict=True)
+        name: replace(spec, jumps=spec.in_units(tuple(jumps)))
+        for (name, (spec, _)), jumps in zip(numbers.items(), found, strict=True)
     }
     return tuple(jumping.get(spec.name, spec) for spec in learnt), tuple(pairs)

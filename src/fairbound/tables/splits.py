@@ -6,13 +6,13 @@ two at their greater value, are taken for one column of categories: they are its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fairbound.tables.features import CategoryFeature, Feature
-from fairbound.tables.jumping import edges_of
+from fairbound.tables.jumping import Binned
 from fairbound.tables.pairs import Side
 
 BINS = 16
@@ -35,29 +35,27 @@ class Divided(NamedTuple):
         return self.splits[split].astype(bool)[self.bins]  # type: ignore[no-any-return]
 
 
-def divided(learnt: Sequence[Feature], features: np.ndarray) -> list[Divided]:
-    """The columns that can be split. learnt: of all columns; features: (m, d) of these."""
+def divided(learnt: Sequence[Feature], features: np.ndarray, numbers: Mapping[str, Binned]) -> list[Divided]:
+    """The columns that can be split. learnt: of all columns; features: (m, d) of these; numbers: those that vary, by their
+    names."""
     columns, end = list[Divided](), 0
     for spec in learnt:
         start, end = end, end + len(spec.feature_names)
-        own, places = features[:, start:end], slice(start, end)
+        places = slice(start, end)
         if isinstance(spec, CategoryFeature):
+            own = features[:, places]
             bins = np.where(own.any(axis=1), own.argmax(axis=1), len(spec.texts))
             columns.append(_categories(bins, [Side(spec.name, value=value) for value in spec.texts], places))
-            continue
-        if spec.sd is None:
-            continue
-        edges = edges_of(own[:, 0], BINS, of_two=True)
-        sides = [Side(spec.name, spec.mean + spec.sd * edge) for edge in edges.tolist()]
-        if len(edges) == 1:
-            high = own[:, 0] > edges[0]
-            if columns and (together := _together(columns[-1], high, sides[0], end)) is not None:
+        elif spec.name in numbers and spec.sd is not None:
+            edges, bins = numbers[spec.name].coarser(BINS)
+            sides = [Side(spec.name, spec.mean + spec.sd * edge) for edge in edges.tolist()]
+            if len(edges) > 1:
+                beyond = np.arange(len(edges) + 1) > np.arange(len(edges))[:, None]
+                columns.append(Divided(bins, beyond.astype(float), sides, places))
+            elif columns and len(edges) and (together := _together(columns[-1], bins == 1, sides[0], end)) is not None:
                 columns[-1] = together
-            else:
-                columns.append(_categories(np.where(high, 0, 1), sides, places, dummies=True))
-        elif len(edges):
-            beyond = np.arange(len(edges) + 1) > np.arange(len(edges))[:, None]
-            columns.append(Divided(np.searchsorted(edges, own[:, 0]), beyond.astype(float), sides, places))
+            elif len(edges):
+                columns.append(_categories(1 - bins, sides, places, dummies=True))
     return columns
 
 

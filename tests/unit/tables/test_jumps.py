@@ -16,14 +16,14 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
 from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import BINS, MOST, edges_of, jumps_of, sure_intervals
+from fairbound.tables.jumping import BINS, MOST, Binned, edges_of, jumps_of, sure_intervals
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 AUTO = TableOptions(knots=0, jumps="auto")
 
 
 def jumps_in(features: np.ndarray, labels: np.ndarray, numbers: list[int]) -> list[list[float]]:
-    return jumps_of(Growing(features, labels, MOST), features, numbers)
+    return jumps_of(Growing(features, labels, MOST), [Binned.of(features[:, at]) for at in numbers])
 
 
 def rows(n: int = 3000, seed: int = 0, gaps: bool = False) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -73,8 +73,8 @@ def test_the_statistic_of_an_interval_is_a_score_test_and_all_intervals_are_trie
             if statistic > largest + 1e-9:
                 best, largest = [edge - 1 for edge in (a, b) if 0 < edge < 9], statistic
     assert best == [2, 4]
-    assert sure_intervals(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9)) == best
-    assert sure_intervals(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9)) == []
+    assert sure_intervals(bins, 9, y - p, p * (1 - p), largest * (1 - 1e-9)).edges == best
+    assert sure_intervals(bins, 9, y - p, p * (1 - p), largest * (1 + 1e-9)).edges == []
     assert largest > chi2.isf(0.01 / 36, 1)
 
 
@@ -84,24 +84,25 @@ def test_intervals_are_found_when_what_those_before_account_for_is_taken_off() -
     bins = np.repeat(np.arange(10), 100)
     expected = np.select([bins < 2, bins < 4, bins < 7], [0.2, 0.4, 0.8], 0.3)
     left, spread = expected - expected.mean(), np.full(1000, 0.25)
-    first = sure_intervals(bins, 10, left, spread, 150.0)
+    first = sure_intervals(bins, 10, left, spread, 150.0).edges
     assert first == [3, 6]
-    assert sure_intervals(bins, 10, left, spread, 5.0)[:2] == first
-    assert set(sure_intervals(bins, 10, left, spread, 5.0)) == {1, 3, 6}
+    assert sure_intervals(bins, 10, left, spread, 5.0).edges[:2] == first
+    assert set(sure_intervals(bins, 10, left, spread, 5.0).edges) == {1, 3, 6}
     one = np.where((bins >= 3) & (bins < 6), 0.7, 0.3)
-    assert sure_intervals(bins, 10, one - one.mean(), spread, 1e-6) == [2, 5]
+    assert sure_intervals(bins, 10, one - one.mean(), spread, 1e-6).edges == [2, 5]
 
 
 def test_an_interval_with_little_in_it_or_outside_is_not_tried() -> None:
     bins = np.repeat([0, 1, 2], [400, 30, 400])
     left = np.where(bins == 1, 0.5, -0.0375 / 2)
-    assert sure_intervals(bins, 3, left, np.full(830, 0.25), 9.0) == []
-    assert sure_intervals(bins, 3, left, np.full(830, 0.35), 9.0) == [0, 1]
+    assert sure_intervals(bins, 3, left, np.full(830, 0.25), 9.0).edges == []
+    assert sure_intervals(bins, 3, left, np.full(830, 0.35), 9.0).edges == [0, 1]
 
 
 def test_edges_lie_between_all_values_of_few_and_between_bins_of_many() -> None:
     assert np.array_equal(edges_of(np.array([3.0, 1, 1, 2, 9])), [1.5, 2.5, 6])
-    assert not len(edges_of(np.array([0.0, 1, 1, 0])))
+    assert np.array_equal(edges_of(np.array([0.0, 1, 1, 0])), [0.5])
+    assert not len(edges_of(np.array([3.0, 3, 3])))
     rng = np.random.default_rng(2)
     spiked = np.r_[np.zeros(9000), rng.lognormal(8, 1, 1000)]
     edges = edges_of(spiked)
@@ -285,8 +286,8 @@ def test_the_statistic_of_an_interval_of_numbers_has_the_larger_of_two_variances
     each = slope**2 / (share**2 @ left**2)
     assert each < 0.7 * one
     for enough, found in ((1.001 * each, []), (0.999 * each, [1, 2])):
-        assert sure_intervals(bins, 5, left, np.ones(1000), enough, left**2)[:2] == found
-    assert sure_intervals(bins, 5, left, np.ones(1000), 1.001 * each)[:2] == [1, 2]
+        assert sure_intervals(bins, 5, left, np.ones(1000), enough, left**2).edges[:2] == found
+    assert sure_intervals(bins, 5, left, np.ones(1000), 1.001 * each).edges[:2] == [1, 2]
 
 
 def test_jumps_of_numbers_are_the_plateaus_of_a_code_whatever_their_units() -> None:

@@ -16,6 +16,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import TableEncoder, TableOptions
 from fairbound.tables.growing import Growing
+from fairbound.tables.jumping import Binned
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.pairing import AT_ONCE, MOST, pairs_of, surest
 from fairbound.tables.pairs import Pair, Side
@@ -45,6 +46,18 @@ def rows(n: int = 4000, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.nda
 def only(encoder: TableEncoder) -> Pair:
     (pair,) = encoder.pairs
     return pair
+
+
+def split_by(encoder: TableEncoder, features: np.ndarray) -> list[Divided]:
+    """The columns of an encoder's features."""
+    learnt = encoder.learnt or ()
+    ends = np.cumsum([len(spec.feature_names) for spec in learnt])
+    numbers = {
+        spec.name: Binned.of(features[:, end - len(spec.feature_names)])
+        for spec, end in zip(learnt, ends, strict=True)
+        if isinstance(spec, NumberFeature)
+    }
+    return divided(learnt, features, numbers)
 
 
 def column(bins: np.ndarray, splits: list[list[int]]) -> Divided:
@@ -166,15 +179,12 @@ def test_dummies_are_one_column_as_the_text_that_they_are_of() -> None:
     of_dummies = TableEncoder(AUTO).fit(dummies[["age", "job_cook", "job_driver", "job_nurse", "z"]], y)
     assert only(of_dummies).second == Side("job_nurse", pytest.approx(0.5))
     assert np.array_equal(of_text.transform(X)[:, -1], of_dummies.transform(dummies)[:, -1])
-    learnt = of_dummies.learnt
-    assert learnt is not None
-    columns = divided(learnt, of_dummies.transform(dummies)[:, :-1])
+    columns = split_by(of_dummies, of_dummies.transform(dummies)[:, :-1])
     assert [len(column.splits) for column in columns] == [14, 3, 15]
     assert [(column.features.start, column.features.stop) for column in columns] == [(0, 1), (1, 4), (4, 5)]
     both = dummies.assign(job_driver=dummies.job_cook)  # on where its neighbour is, which stays alone
     twice = TableEncoder(TableOptions(knots=0)).fit(both[["job_cook", "job_driver", "job_nurse"]])
-    assert twice.learnt is not None
-    assert [len(column.splits) for column in divided(twice.learnt, twice.transform(both))] == [1, 2]
+    assert [len(column.splits) for column in split_by(twice, twice.transform(both))] == [1, 2]
 
 
 def test_every_way_to_split_a_column_is_that_of_its_sides() -> None:
@@ -183,8 +193,7 @@ def test_every_way_to_split_a_column_is_that_of_its_sides() -> None:
     X["two"] = np.where(X.z > 1, "yes", "no")
     X["flag"], X["late"] = X.z > 0.5, (X.age > 70).astype(float)
     encoder = TableEncoder(TableOptions(knots=0)).fit(X)
-    assert encoder.learnt is not None
-    columns = divided(encoder.learnt, encoder.transform(X))
+    columns = split_by(encoder, encoder.transform(X))
     assert [len(column.splits) for column in columns] == [14, 4, 15, 1, 1, 1]
     for column in columns:
         for split, side in enumerate(column.sides[: len(column.splits)]):
@@ -315,7 +324,7 @@ def checkers(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def split_columns(X: np.ndarray) -> list[Divided]:
     learnt = [NumberFeature(f"x{j}", "number", 0.0, 1.0, 0.0, False) for j in range(X.shape[1])]
-    return divided(learnt, X)
+    return divided(learnt, X, {f"x{j}": Binned.of(X[:, j]) for j in range(X.shape[1])})
 
 
 def test_all_that_act_together_are_found_and_no_others() -> None:
