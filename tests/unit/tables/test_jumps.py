@@ -15,6 +15,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
+from fairbound.tables.bending import regression
 from fairbound.tables.growing import Growing
 from fairbound.tables.jumping import BINS, MOST, Binned, edges_of, jumps_of, sure_intervals
 
@@ -257,6 +258,51 @@ def test_jumps_between_which_all_rows_are_of_one_label_stay(seed: int) -> None:
     code = rng.integers(0, 12, 2000).astype(float)
     y = np.where((code >= 4) & (code < 7), 1, rng.random(2000) < 0.4).astype(int)
     assert jumps_in(code[:, None] / 4, y, [0]) == [[3.5 / 4, 6.5 / 4]]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_search_begins_where_the_test_of_bends_ended(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = rows(gaps=True)
+    X["z"] = X["z"] ** 2
+    X["job"] = np.random.default_rng(1).choice(["cook", "nurse"], len(X))
+    y = y if classes == 2 else y + (X.job == "cook").to_numpy()
+    begun, ended = list[np.ndarray](), list[np.ndarray]()
+
+    class Told(Growing):
+        def __init__(self, features: np.ndarray, *rest: object) -> None:
+            super().__init__(features, *rest)  # type: ignore[arg-type]
+            begun.append(self.x[0] + features @ self.x[1:])
+
+    def told(*given: object) -> object:
+        found = regression(*given)  # type: ignore[arg-type]
+        ended.append(found[1].scores)
+        return found
+
+    monkeypatch.setattr("fairbound.tables.shapes.Growing", Told)
+    monkeypatch.setattr("fairbound.tables.bending.regression", told)
+    assert TableEncoder(TableOptions(knots="auto")).fit(X, y).bent
+    assert len(begun) == len(ended) == (1 if classes == 2 else 3)
+    assert all(np.allclose(*both, atol=1e-9) and np.ptp(both[0]) > 1 for both in zip(begun, ended, strict=True))
+
+
+def test_numbers_are_looked_at_until_nothing_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two codes of one another, each value of which has an effect: what the one accounts for hides what the other does. To
+    leave out numbers that showed nothing changes nothing."""
+    once = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        a = rng.integers(0, 12, 3000)
+        codes = np.column_stack([a, (a + rng.integers(0, 3, 3000)) % 12, rng.integers(0, 12, 3000)])
+        effects = 0.9 * rng.normal(size=(2, 12))
+        score = effects[0][codes[:, 0]] + effects[1][codes[:, 1]]
+        y = (rng.random(3000) < 1 / (1 + np.exp(-score))).astype(int)
+        found = {}
+        for near in (0.5, 0.0, 1e9):
+            monkeypatch.setattr("fairbound.tables.jumping.NEAR", near)
+            found[near] = jumps_in(codes / 4, y, [0, 1, 2])
+        assert found[0.5] == found[0.0]
+        once += found[0.5] == found[1e9]
+    assert once < 5
 
 
 def numbers(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
