@@ -164,26 +164,32 @@ def fit_features(
         rows = encoded_rows(estimator, table, shards, labels)
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
         estimator.n_features_in_ = len(rows.encoder.columns)
-        if rows.encoder.options.by_labels and (said := of_shapes(rows.encoder)):
+        if rows.encoder.options.by_labels and (said := of_shapes(rows.encoder, estimator.model != "linear")):
             notes = [*notes, said]
     if names := column_names(table):
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return features, notes
 
 
-def of_shapes(encoder: TableEncoder) -> str | None:
+def of_shapes(encoder: TableEncoder, network: bool) -> str | None:
     """What is said of an encoder that chose where numbers bend or jump, and which columns act together; of a network's
-    None where no number jumps."""
-    bent, jumping = encoder.bent if encoder.options.knots == "auto" else (), encoder.jumping
-    if encoder.options.knots is None:
-        return TOLD.format(_counts(jumping)) if jumping else None
+    None where it chose nothing."""
+    options, jumping = encoder.options, encoder.jumping
+    bent = encoder.bent if options.knots == "auto" else ()
     together = Counter(" and ".join(side.name for side in pair.sides) for pair in encoder.pairs)
+    if network and not together:
+        return TOLD.format(_counts(jumping)) if jumping else None
+    asked = [
+        ("bend", options.knots == "auto"),
+        ("jump", options.jumps_by_labels),
+        ("pair of columns", options.pairs == "auto"),
+    ]
     if not bent and not jumping and not together:
-        asked = "bend" if encoder.options.knots in (0, "auto") else "jump"
-        straight = "The model is straight in every number: the" if asked == "bend" else "The"
-        return f"{straight} labels ask for no {asked}, or are too few to tell."
+        what = " or ".join(name for name, was in asked if was)
+        straight = "The model is straight in every number: the" if options.knots in (0, "auto") else "The"
+        return f"{straight} labels ask for no {what}, or are too few to tell."
     said = [
-        f"bends at up to {encoder.options.most_knots} values in these columns: {', '.join(bent)}" if bent else "",
+        f"bends at up to {options.most_knots} values in these columns: {', '.join(bent)}" if bent else "",
         f"jumps in these, each at so many values: {_counts(jumping)}" if jumping else "",
         f"takes these together, in so many ways: {_listed(together)}" if together else "",
     ]

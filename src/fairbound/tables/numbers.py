@@ -23,6 +23,11 @@ WHOLE = 2.0**53
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
 
+def shown(value: float) -> str:
+    """A value of a column in the name of a feature: ten digits, of large ones more, which may differ in their last."""
+    return f"{value:.10g}" if abs(value) < 1e8 else f"{value:.16g}"
+
+
 @dataclass(frozen=True)
 class NumberFeature:
     """A standardised number, how far it lies above each of its knots, whether it lies beyond each of its jumps and,
@@ -47,8 +52,8 @@ class NumberFeature:
     @property
     def feature_names(self) -> list[str]:
         """Names of its features, in order."""
-        above = [f"{self.name} above {knot:.10g}" for knot in self.knots]
-        beyond = [f"{self.name}>{jump:.10g}" for jump in self.jumps]
+        above = [f"{self.name} above {shown(knot)}" for knot in self.knots]
+        beyond = [f"{self.name}>{shown(jump)}" for jump in self.jumps]
         return [self.name] * (self.sd is not None) + above + beyond + [f"{self.name}={MISSING}"] * self.indicator
 
     @property

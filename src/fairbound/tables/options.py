@@ -22,8 +22,8 @@ class TableOptions:
         test on the labels asks; None: "auto" for a linear FairClassifier or FairRegressor, else 0 (docs/training.md).
     jumps: "auto": a number may jump at the values for which a test on the labels asks; 0: at none;
         None: as knots, "auto" where they are, and for a network of classes where neither is stated.
-    pairs: "auto": two columns may have an effect together for which a test on the labels asks; 0: none may;
-        None: "auto" where knots are.
+    pairs: "auto": two columns may have an effect together for which a test on the labels asks, and numbers may jump;
+        0: none may; None: "auto" where knots and jumps are, but with more than two classes.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
     min_count: training rows that a category needs for a column of its own, >= 1.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not. None: 250,
@@ -58,6 +58,10 @@ class TableOptions:
             value = getattr(self, name)
             if value not in (None, "auto", 0) or isinstance(value, bool):
                 raise OptionError(f"{name} must be 0 or 'auto', got {value!r}.")
+        if self.pairs == "auto" and self.jumps == 0:
+            raise OptionError(
+                "pairs='auto' needs jumps: numbers jump at the sides of pairs. Leave jumps=0 out, or give pairs=0."
+            )
         if not 0 < self.unique_share <= 1:
             raise OptionError(
                 f"unique_share must lie in (0, 1], got {self.unique_share!r}; 1 drops only all-distinct text."
@@ -92,17 +96,17 @@ class TableOptions:
     @property
     def jumps_by_labels(self) -> bool:
         """Whether labels say where numbers jump."""
-        return "auto" in (self.jumps, self.knots if self.jumps is None else None)
+        return self.jumps == "auto" or (self.jumps is None and "auto" in (self.knots, self.pairs))
 
     @property
     def pairs_by_labels(self) -> bool:
         """Whether labels say which columns have an effect together."""
-        return "auto" in (self.pairs, self.knots if self.pairs is None else None)
+        return self.pairs == "auto" or (self.pairs is None and self.knots == "auto" and self.jumps_by_labels)
 
     @property
     def by_labels(self) -> bool:
         """Whether labels say where numbers bend or jump, or which columns have an effect together."""
-        return self.knots == "auto" or self.jumps_by_labels or self.pairs_by_labels
+        return self.knots == "auto" or self.jumps_by_labels
 
     def or_knots(self, knots: int | str) -> TableOptions:
         """These options, with `knots` where they state none."""

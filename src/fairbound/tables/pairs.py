@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from fairbound.tables.columns import Column
 from fairbound.tables.features import ROWS_AT_ONCE, CategoryFeature, Feature
-from fairbound.tables.numbers import NumberFeature, slices
+from fairbound.tables.numbers import NumberFeature, shown, slices
 
 Columns = Mapping[str, Column | np.ndarray]
 """The columns of a table by their names in training, numbers as they are or as `Column`."""
@@ -20,7 +20,7 @@ Columns = Mapping[str, Column | np.ndarray]
 class Side:
     """The rows with a number of column `name` beyond a value, in the column's units, or with a value of a category.
 
-    value: as in the names of the features of a `CategoryFeature`, also (other) and (missing).
+    value: as in the names of the features of a `CategoryFeature`, also (other) and (missing); of a number only the latter.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Side:
     @property
     def text(self) -> str:
         """As features are named."""
-        return f"{self.name}={self.value}" if self.beyond is None else f"{self.name}>{self.beyond:.10g}"
+        return f"{self.name}={self.value}" if self.beyond is None else f"{self.name}>{shown(self.beyond)}"
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,14 @@ class PairColumns:
 
     @cached_property
     def _numbers(self) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Of the sides of numbers, which come first, the names, the values (s, 1) and what a missing number is taken for."""
+        """Of the sides of numbers, which come first, the names, the values (s, 1) and what a missing number is taken for:
+        NaN, which lies beyond nothing, where training had some."""
         each = [(side, self.of[side.name]) for side in self._sides if side.beyond is not None]
-        numbers = [(side.beyond, spec.median) for side, spec in each if isinstance(spec, NumberFeature)]
+        numbers = [
+            (side.beyond, np.nan if spec.indicator else spec.median)
+            for side, spec in each
+            if isinstance(spec, NumberFeature)
+        ]
         beyond, medians = np.array(numbers, dtype=float).reshape(-1, 2).T
         return [side.name for side, _ in each], beyond[:, None], medians[:, None]
 
@@ -98,7 +103,7 @@ class PairColumns:
         if not self.pairs:
             return
         names, beyond, medians = self._numbers
-        categories = list(self._categories(columns))
+        others = list(self._others(columns))
         for part in slices(rows, ROWS_AT_ONCE):
             values = np.empty((len(names), part.stop - part.start))
             for row, name in zip(values, names, strict=True):
@@ -107,17 +112,28 @@ class PairColumns:
             known = np.isfinite(values)
             if not known.all():
                 values = np.where(known, values, medians)
-            inside = [values > beyond, *(of.take(codes[part], mode="wrap")[None] for of, codes in categories)]
+            inside = [values > beyond, *(lies(part)[None] for lies in others)]
             each = np.concatenate(inside)
             yield part, each[self._both[0]] & each[self._both[1]]
 
-    def _categories(self, columns: Columns) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Of each side of categories, after those of numbers: (c + 1,) which of the column's categories, and last
-        whether a missing value, lie there; and (n,) the codes of the rows."""
+    def _others(self, columns: Columns) -> Iterator[Callable[[slice], np.ndarray]]:
+        """Of each side of a category or of missing numbers, after the others, (b,) which of some rows lie there."""
         places: dict[str, np.ndarray] = {}
         for side in self._sides[len(self._numbers[0]) :]:
             spec, column = self.of[side.name], columns[side.name]
-            assert isinstance(spec, CategoryFeature) and isinstance(column, Column)
-            if side.name not in places:
-                places[side.name] = spec.places(column)[0]
-            yield places[side.name] == spec.texts.index(str(side.value)), column.values
+            values = column.values if isinstance(column, Column) else column
+            if isinstance(spec, CategoryFeature) and isinstance(column, Column):
+                if side.name not in places:
+                    places[side.name] = spec.places(column)[0]
+                yield partial(_of_category, values, places[side.name] == spec.texts.index(str(side.value)))
+            else:
+                yield partial(_missing, values)
+
+
+def _of_category(codes: np.ndarray, lies: np.ndarray, part: slice) -> np.ndarray:
+    """(b,) lies: (c + 1,) whether rows of each category, and last those without a value, lie on the side."""
+    return lies.take(codes[part], mode="wrap")
+
+
+def _missing(values: np.ndarray, part: slice) -> np.ndarray:
+    return ~np.isfinite(values[part])

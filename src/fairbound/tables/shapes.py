@@ -1,7 +1,8 @@
 """Gives the numbers of a table the knots and the jumps for which its labels ask, and finds which of its columns should
 act together: `TableOptions(knots="auto")`.
 
-Labels of more than two classes are asked once for each class against the rest.
+Labels of more than two classes are asked once for each class against the rest; for pairs only where these are stated,
+since what adds up in a model of all classes need not add up so.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ MOST_CLASSES = 10
 """Classes whose labels are asked, at most."""
 
 NEEDS_LABELS = (
-    '"auto" chooses knots and jumps by the labels of all rows: numbers, as floats, or 2 to '
-    f"{MOST_CLASSES} classes. Give them, or a number of knots, as in knots=5, and jumps=0."
+    '"auto" chooses knots, jumps and pairs by the labels of all rows: numbers, as floats, or 2 to '
+    f"{MOST_CLASSES} classes. Give them, or a number of knots, as in knots=5, and jumps=0 and pairs=0."
 )
 
 Encode = Callable[[tuple[Feature, ...], np.ndarray], np.ndarray]
@@ -97,9 +98,8 @@ def shaped(
         return straight, ()
     found, starts = _bent(learnt, straight, some, encode(straight, rows)) if chosen else (learnt, [])
     more = looked_at(n, sum(len(spec.feature_names) for spec in found), CELLS)
-    if more is None or not (options.jumps_by_labels or options.pairs_by_labels):
+    if more is None or not options.jumps_by_labels or not (asked := asked.take(more)).labels:
         return found, ()
-    asked = asked.take(more)
     if len(starts) != len(asked.labels):  # a class has no row in one of the parts
         starts = []
     return _grown(found, options, asked, encode(found, more), starts)
@@ -153,18 +153,26 @@ def _grown(
     """`learnt`, with the jumps for which the labels (m,) ask, and the pairs. features: (m, d). starts: for each labels as
     of `Growing`, or none."""
     numbers = {spec.name: (spec, Binned.of(features[:, at])) for spec, at in _numbers(learnt)}
+    place = {name: n for n, name in enumerate(numbers)}
     binned, share = [own for _, own in numbers.values()], 1 / len(asked.labels)
     found: list[set[float]] = [set() for _ in numbers]
     columns, pairs = list[Divided](), dict[Pair, None]()
-    if options.pairs_by_labels:
+    if options.pairs == "auto" or (options.pairs_by_labels and len(asked.labels) == 1):
         columns = divided(learnt, features, dict(zip(numbers, binned, strict=True)))
-    for place, labels in enumerate(asked.labels):
-        start = starts[place] if starts else None
-        regression = Growing(features, labels, MOST_JUMPS + MOST_PAIRS, asked.loss, start)
-        if options.jumps_by_labels:
-            found = [all_of | set(new) for all_of, new in zip(found, jumps_of(regression, binned, share), strict=True)]
-        for c, s, d, t in pairs_of(regression, columns, share):
+    for of, labels in enumerate(asked.labels):
+        regression = Growing(features, labels, MOST_JUMPS + 3 * MOST_PAIRS, asked.loss, starts[of] if starts else None)
+        jumps = jumps_of(regression, binned, share)
+        edges = {
+            c: (place[column.sides[0].name], column.number.edges) for c, column in enumerate(columns) if column.number
+        }
+        known = {(c, s) for c, (n, ends) in edges.items() for s, edge in enumerate(ends) if edge in jumps[n]}
+        together = pairs_of(regression, columns, known, share)
+        for c, s in together.jumps:
+            n, ends = edges[c]
+            jumps[n].append(float(ends[s]))
+        for c, s, d, t in together.pairs:
             pairs[Pair(columns[c].sides[s], columns[d].sides[t])] = None
+        found = [all_of | set(new) for all_of, new in zip(found, jumps, strict=True)]
     jumping = {
         name: replace(spec, jumps=spec.in_units(tuple(jumps)))
         for (name, (spec, _)), jumps in zip(numbers.items(), found, strict=True)

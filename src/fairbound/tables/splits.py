@@ -1,7 +1,8 @@
 """The columns of a table as the search for pairs sees them: each splits the rows in two in some ways.
 
-A number splits them beyond a value, a category from all others. Neighbouring numbers of two values, of which no row has
-two at their greater value, are taken for one column of categories: they are its dummies.
+A number splits them beyond a value, a category from all others. Rows without a value lie beyond none and are a category.
+Neighbouring numbers of two values, of which no row has two at their greater value, are taken for one column of
+categories: they are its dummies.
 """
 
 from __future__ import annotations
@@ -11,28 +12,37 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairbound.tables.cells import MISSING
 from fairbound.tables.features import CategoryFeature, Feature
 from fairbound.tables.jumping import Binned
+from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.pairs import Side
 
 BINS = 16
-"""Bins of a number, at most."""
+"""Bins of a number, for which `Binned.coarser` is asked."""
 
 
 class Divided(NamedTuple):
     """A column. bins: (n,) of each row, 0 to b - 1; splits: (s, b) the bins on one side of each, 1 there and else 0;
     sides: of a row of a table, in the order of the splits; features: the places of its features; dummies: whether it is
-    made of numbers of two values."""
+    made of numbers of two values. number: of a number of more values its own bins, whose edges are the first splits."""
 
     bins: np.ndarray
     splits: np.ndarray
     sides: list[Side]
     features: slice
     dummies: bool = False
+    number: Binned | None = None
 
     def of_rows(self, split: int) -> np.ndarray:
         """(n,) whether a row lies on the side of a split that counts."""
         return self.splits[split].astype(bool)[self.bins]  # type: ignore[no-any-return]
+
+    def jump(self, split: int) -> np.ndarray | None:
+        """(n,) the feature of a number that jumps there, None where the side of a split is a feature already."""
+        if self.number is None or split >= len(self.number.edges):
+            return None
+        return self.number.bins > split  # type: ignore[no-any-return]
 
 
 def divided(learnt: Sequence[Feature], features: np.ndarray, numbers: Mapping[str, Binned]) -> list[Divided]:
@@ -41,22 +51,39 @@ def divided(learnt: Sequence[Feature], features: np.ndarray, numbers: Mapping[st
     columns, end = list[Divided](), 0
     for spec in learnt:
         start, end = end, end + len(spec.feature_names)
-        places = slice(start, end)
+        own, places = features[:, start:end], slice(start, end)
         if isinstance(spec, CategoryFeature):
-            own = features[:, places]
             bins = np.where(own.any(axis=1), own.argmax(axis=1), len(spec.texts))
             columns.append(_categories(bins, [Side(spec.name, value=value) for value in spec.texts], places))
-        elif spec.name in numbers and spec.sd is not None:
-            edges, bins = numbers[spec.name].coarser(BINS)
-            sides = [Side(spec.name, spec.mean + spec.sd * edge) for edge in edges.tolist()]
-            if len(edges) > 1:
-                beyond = np.arange(len(edges) + 1) > np.arange(len(edges))[:, None]
-                columns.append(Divided(bins, beyond.astype(float), sides, places))
-            elif columns and len(edges) and (together := _together(columns[-1], bins == 1, sides[0], end)) is not None:
+            continue
+        missing = own[:, -1] > 0 if spec.indicator else None
+        number = numbers[spec.name].coarser(BINS) if spec.name in numbers else Binned(np.empty(0), np.empty(0))
+        if len(number.edges) == 1 and missing is None:
+            side, high = _sides(spec, number)[0], number.bins == 1
+            if columns and (together := _together(columns[-1], high, side, end)) is not None:
                 columns[-1] = together
-            elif len(edges):
-                columns.append(_categories(1 - bins, sides, places, dummies=True))
+            else:
+                columns.append(_categories(np.where(high, 0, 1), [side], places, dummies=True))
+        elif missing is not None or len(number.edges):
+            columns.append(_number(spec, number, missing, places))
     return columns
+
+
+def _sides(spec: NumberFeature, number: Binned) -> list[Side]:
+    """Beyond each edge, in the units of the table."""
+    return [Side(spec.name, spec.mean + spec.sd * edge) for edge in number.edges.tolist()] if spec.sd else []
+
+
+def _number(spec: NumberFeature, number: Binned, missing: np.ndarray | None, places: slice) -> Divided:
+    """A number, and the rows that lack it, whose bin comes last."""
+    k, sides = len(number.edges), _sides(spec, number)
+    splits = np.arange(k + 1) > np.arange(k)[:, None]
+    more = number if k > 1 else None
+    if missing is None:
+        return Divided(number.bins, splits.astype(float), sides, places, number=more)
+    splits = np.block([[splits, np.zeros((k, 1), bool)], [np.zeros((1, k + 1), bool), np.ones((1, 1), bool)]])
+    bins = np.where(missing, k + 1, number.bins if k else 0)
+    return Divided(bins, splits.astype(float), [*sides, Side(spec.name, value=MISSING)], places, number=more)
 
 
 def _categories(bins: np.ndarray, sides: list[Side], places: slice, dummies: bool = False) -> Divided:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.tables.cells import MISSING
 from fairbound.tables.dates import ORDERS
 from fairbound.tables.features import CategoryFeature, Feature
 from fairbound.tables.numbers import NumberFeature
@@ -132,9 +133,11 @@ def _pair(state: dict[str, Any], learnt: tuple[Feature, ...]) -> Pair:
         spec = of.get(side.name)
         if isinstance(spec, CategoryFeature):
             fits = side.beyond is None and side.value in spec.texts
+        elif side.value is not None:
+            fits = spec is not None and spec.indicator and side.value == MISSING and side.beyond is None
         else:
             known = isinstance(side.beyond, float) and math.isfinite(side.beyond)
-            fits = spec is not None and spec.sd is not None and known and side.value is None
+            fits = spec is not None and spec.sd is not None and known
         if not fits:
             raise ValueError(f"a pair is of {side}, which no column has")
     if pair.first.name == pair.second.name:

@@ -23,8 +23,8 @@ from fairbound.tables.pairs import Pair, Side
 from fairbound.tables.regressions import NUMBERS, TWO_CLASSES
 from fairbound.tables.splits import Divided, divided
 
-ALL = slice(None)
 AUTO = TableOptions(knots=0, pairs="auto")
+pytestmark = pytest.mark.filterwarnings("ignore:.*was dropped:fairbound.base.errors.DataWarning")
 
 
 def rows(n: int = 4000, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def test_the_statistic_is_a_score_test_beside_both_splits_and_all_are_tried() ->
         statistic = slope**2 / (weight @ both - across @ inverse @ across)
         if statistic > largest:
             best, largest = (s, t), statistic
-    size, s, t = surest(number, category, ALL, y - p, p * (1 - p))
+    size, s, t = surest(number, category, y - p, p * (1 - p))
     assert (s, t) == best == (1, 1)
     assert size == pytest.approx(largest, rel=1e-9)
     assert size > chi2.isf(0.01 / 9, 1)
@@ -116,16 +116,16 @@ def test_the_statistic_of_numbers_has_the_larger_of_two_variances() -> None:
     each = effect**2 / sum(of @ of / len(of) ** 2 for of in cells)
     assert each < 0.8 * one
     columns = column(a.astype(int), [[0, 1]]), column(b.astype(int), [[0, 1]])
-    assert surest(*columns, ALL, left, np.ones(1000))[0] == pytest.approx(one)
-    assert surest(*columns, ALL, left, np.ones(1000), left**2)[0] == pytest.approx(each)
-    assert surest(*columns, ALL, left, np.ones(1000), 0.01 * left**2)[0] == pytest.approx(one)
+    assert surest(*columns, left, np.ones(1000))[0] == pytest.approx(one)
+    assert surest(*columns, left, np.ones(1000), left**2)[0] == pytest.approx(each)
+    assert surest(*columns, left, np.ones(1000), 0.01 * left**2)[0] == pytest.approx(one)
 
 
 def test_splits_with_little_in_a_cell_are_not_tried() -> None:
     a, b = np.repeat([0, 1], 500), np.r_[np.tile([0, 1], 250), np.repeat([0, 1], [461, 39])]
     columns, left = (column(a, [[0, 1]]), column(b, [[0, 1]])), np.where(a & b, 1.0, -0.1)
-    assert surest(*columns, ALL, left, np.full(1000, 0.25)) == (0.0, 0, 0)
-    assert surest(*columns, ALL, left, np.full(1000, 0.26))[0] > 0
+    assert surest(*columns, left, np.full(1000, 0.25)) == (0.0, 0, 0)
+    assert surest(*columns, left, np.full(1000, 0.26))[0] > 0
 
 
 @pytest.mark.parametrize("common", [0.5, 0.05])
@@ -170,6 +170,7 @@ def test_classes_are_asked_one_by_one() -> None:
         for pair in TableEncoder(AUTO).fit(np.column_stack([a, b, c]), y).pairs
     }
     assert {frozenset({"x0", "x1"}), frozenset({"x1", "x2"})} <= found
+    assert TableEncoder(TableOptions(knots="auto")).fit(np.column_stack([a, b, c]), y).pairs == ()  # unless stated
 
 
 def test_dummies_are_one_column_as_the_text_that_they_are_of() -> None:
@@ -179,7 +180,8 @@ def test_dummies_are_one_column_as_the_text_that_they_are_of() -> None:
     of_dummies = TableEncoder(AUTO).fit(dummies[["age", "job_cook", "job_driver", "job_nurse", "z"]], y)
     assert only(of_dummies).second == Side("job_nurse", pytest.approx(0.5))
     assert np.array_equal(of_text.transform(X)[:, -1], of_dummies.transform(dummies)[:, -1])
-    columns = split_by(of_dummies, of_dummies.transform(dummies)[:, :-1])
+    plain = TableEncoder(TableOptions(knots=0)).fit(dummies[["age", "job_cook", "job_driver", "job_nurse", "z"]])
+    columns = split_by(plain, plain.transform(dummies))
     assert [len(column.splits) for column in columns] == [14, 3, 15]
     assert [(column.features.start, column.features.stop) for column in columns] == [(0, 1), (1, 4), (4, 5)]
     both = dummies.assign(job_driver=dummies.job_cook)  # on where its neighbour is, which stays alone
@@ -223,7 +225,7 @@ def table(layout: str) -> tuple[object, np.ndarray]:
 @pytest.mark.parametrize("knots", [0, 3])
 def test_weighted_sums_are_those_of_the_features(layout: str, knots: int) -> None:
     values, y = table(layout)
-    encoder = TableEncoder(TableOptions(knots=knots, jumps="auto", pairs="auto")).fit(values, y)
+    encoder = TableEncoder(TableOptions(knots=knots, pairs="auto")).fit(values, y)
     assert len(encoder.pairs) >= 1
     weight = np.random.default_rng(6).normal(size=(len(encoder.feature_names), 2))
     features = encoder.transform(values)
@@ -251,6 +253,35 @@ def test_what_training_never_had_and_what_is_missing_lie_on_no_side_but_their_ow
     gaps = X.assign(job=X.job.where(X.job != "nurse"))
     pair = only(TableEncoder(AUTO).fit(gaps, y))
     assert pair.second == Side("job", value="(missing)")
+
+
+def test_a_missing_number_is_beyond_no_value_unless_training_had_none() -> None:
+    """Then it is taken for the median, as in its other features."""
+    X = pd.DataFrame({"a": [1.0, 2, 9, 9, np.nan], "b": [1.0, 2, 9, 9, 9], "c": [0.0, 1, 0, 1, 1]})
+    encoder = TableEncoder(TableOptions(knots=0)).fit(X)
+    encoder.pairs = tuple(Pair(Side(name, 5.0), Side("c", 0.5)) for name in "ab")
+    new = pd.DataFrame({"a": [9.0, np.nan], "b": [9.0, np.nan], "c": [1.0, 1.0]})
+    assert encoder.transform(new)[:, -2:].tolist() == [[1, 1], [0, 1]]
+    assert encoder.weighted(new, np.eye(len(encoder.feature_names)))[:, -2:].tolist() == [[1, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_rows_without_a_number_are_a_side_of_their_own(constant: bool) -> None:
+    rng = np.random.default_rng(0)
+    age, job, gap = rng.integers(20, 80, 9000), rng.choice(["u", "v"], 9000), rng.random(9000) < 0.4
+    y = (rng.random(9000) < np.where(gap & (job == "u"), 0.9, 0.3)).astype(int)
+    X = pd.DataFrame({"age": np.where(gap, np.nan, 3.0 if constant else age), "job": job})
+    encoder = TableEncoder(AUTO).fit(X, y)
+    assert set(only(encoder).sides) == {Side("age", value="(missing)"), Side("job", value="u")}
+    assert encoder.feature_names[-1] == "age=(missing) & job=u"
+    assert np.array_equal(encoder.transform(X)[:, -1], gap & (job == "u"))
+    again = TableEncoder.from_json(encoder.to_json())
+    weight = rng.normal(size=(len(encoder.feature_names), 1))
+    assert np.array_equal(again.weighted(X, weight), encoder.weighted(X, weight))
+    assert np.allclose(again.weighted(X, weight), again.transform(X) @ weight, atol=1e-12)
+    if not constant:
+        columns = split_by(encoder, encoder.transform(X)[:, :-1])
+        assert not columns[0].of_rows(7)[gap].any()  # beyond no value
 
 
 def test_a_saved_encoder_gives_the_same_bits_and_damaged_pairs_are_refused() -> None:
@@ -284,9 +315,9 @@ def test_a_saved_encoder_gives_the_same_bits_and_damaged_pairs_are_refused() -> 
 def test_names_of_the_features_follow_those_of_the_columns() -> None:
     values, y = table("rows")
     encoder = TableEncoder(AUTO).fit(values, y)
-    at = encoder.pairs[-1]
     given = encoder.get_feature_names_out(["p", "q", "r", "s"])
-    assert given[-1] == f"p>{at.first.beyond:.10g} & r>{at.second.beyond:.10g}"
+    assert " & " in given[-1]
+    assert given[-1] == encoder.feature_names[-1].replace("x0", "p").replace("x2", "r")
     assert tuple(encoder.get_feature_names_out()) == encoder.feature_names
 
 
@@ -294,8 +325,11 @@ def test_the_options_say_whether_labels_are_asked() -> None:
     assert TableOptions(knots="auto").pairs_by_labels
     assert not TableOptions(knots="auto", pairs=0).pairs_by_labels
     assert not TableOptions(knots=5).by_labels
+    assert not TableOptions(knots="auto", jumps=0).pairs_by_labels
     assert not TableOptions(jumps="auto").pairs_by_labels
-    assert AUTO.by_labels and not AUTO.jumps_by_labels
+    assert AUTO.by_labels and AUTO.jumps_by_labels
+    with pytest.raises(OptionError, match="pairs='auto' needs jumps"):
+        TableOptions(pairs="auto", jumps=0)
     for pairs in (True, 3, "many"):
         with pytest.raises(OptionError, match="pairs must be 0 or 'auto'"):
             TableOptions(pairs=pairs)
@@ -306,12 +340,34 @@ def test_the_options_say_whether_labels_are_asked() -> None:
         fb.FairClassifier(None, options=AUTO).fit(encoded, y)
 
 
+def test_labels_that_are_alike_in_the_rows_looked_at_ask_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = rows(400)
+    parts = iter([np.arange(400), np.flatnonzero(y == 1)])
+    monkeypatch.setattr("fairbound.tables.shapes.looked_at", lambda *_: next(parts))
+    encoder = TableEncoder(TableOptions(knots="auto")).fit(X, y)
+    assert not encoder.jumping and not encoder.pairs
+
+
+def test_large_numbers_that_differ_in_their_last_digits_have_names_of_their_own() -> None:
+    rng = np.random.default_rng(2)
+    at, b = 1.7e12 + rng.integers(0, 4, 6000), rng.integers(0, 2, 6000).astype(float)
+    y = (rng.random(6000) < np.where(np.isin(at - 1.7e12, [1, 2]) == (b > 0), 0.9, 0.1)).astype(int)
+    encoder = TableEncoder(AUTO).fit(np.column_stack([at, b]), y)
+    assert len(encoder.pairs) == 2
+    assert len(set(encoder.feature_names)) == len(encoder.feature_names)
+    assert "x0>1700000000000.5 & x1>0.5" in encoder.feature_names
+
+
 def test_a_fit_forgets_the_pairs_of_the_one_before() -> None:
     X, y, _ = rows()
     encoder = TableEncoder(AUTO).fit(X, y)
     assert encoder.pairs
     assert encoder.fit(X, np.random.default_rng(0).integers(0, 2, len(X))).pairs == ()
     assert encoder.transform(X).shape == (len(X), len(encoder.feature_names))
+
+
+def found_in(X: np.ndarray, y: np.ndarray, share: float = 1.0) -> list[tuple[int, int, int, int]]:
+    return pairs_of(Growing(X, y, 3 * MOST), split_columns(X), share=share).pairs
 
 
 def checkers(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -329,11 +385,10 @@ def split_columns(X: np.ndarray) -> list[Divided]:
 
 def test_all_that_act_together_are_found_and_no_others() -> None:
     X, y = checkers(12)
-    columns = split_columns(X)
-    found = pairs_of(Growing(X, y, MOST), columns)
+    found = found_in(X, y)
     assert sorted((c, d) for c, _, d, _ in found) == [(j, j + 1) for j in range(11)]
     assert len(found) > 2 * AT_ONCE
-    some = pairs_of(Growing(X, y, MOST), columns, share=5 / MOST)
+    some = found_in(X, y, share=5 / MOST)
     assert len(some) == 5
     assert set(some) <= set(found)
 
@@ -344,8 +399,8 @@ def test_a_pair_that_later_ones_make_needless_goes_again() -> None:
     X = rng.integers(0, 2, (8000, 3)).astype(float)
     X[:, 2] = np.where(rng.random(8000) < 0.9, X[:, 1], 1 - X[:, 1])
     y = (rng.random(8000) < np.where(X[:, 0] == X[:, 1], 0.8, 0.2)).astype(int)
-    regression = Growing(X, y, MOST)
-    assert [(c, d) for c, _, d, _ in pairs_of(regression, split_columns(X))] == [(0, 1)]
+    regression = Growing(X, y, 3 * MOST)
+    assert [(c, d) for c, _, d, _ in pairs_of(regression, split_columns(X)).pairs] == [(0, 1)]
     assert regression.width == len(regression.x) == 1 + 3 + 1
     left, spread, _ = regression.fitted()
     fresh = Growing(np.column_stack([X, (X[:, 0] > 0) & (X[:, 1] > 0)]), y, 0)
@@ -378,35 +433,59 @@ def test_of_many_columns_those_are_looked_at_with_which_scores_vary_most(monkeyp
     y = np.where(rng.random(20_000) < 0.3 * X[:, 0] * X[:, 1] + 0.2 * X[:, 2], 1, y)
     wide = np.column_stack([more, X])
     monkeypatch.setattr("fairbound.tables.pairing.COLUMNS", 3)
-    found = pairs_of(Growing(wide, y, MOST), split_columns(wide))
+    found = found_in(wide, y)
     assert {(c, d) for c, _, d, _ in found} == {(6, 7), (7, 8)}
 
 
-def test_of_many_rows_an_even_part_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where every second row is alike."""
     X, y = checkers(3)
-    columns, seen = split_columns(X), list[slice]()
-    regression = Growing(X, y, MOST)
-    left, spread, _ = regression.fitted()
-    even = surest(columns[0], columns[1], slice(None, None, 2), left, spread)[0]
-    some = [Divided(c.bins[::2], *c[1:]) for c in columns]
-    assert even == pytest.approx(surest(some[0], some[1], ALL, left[::2], spread[::2])[0])
+    order = np.argsort(X[:, 1], kind="stable").reshape(2, -1).T.ravel()  # which turns with every row, nearly
+    seen = list[int]()
 
-    def told(first: Divided, second: Divided, rows: slice, *rest: np.ndarray) -> tuple[float, int, int]:
-        seen.append(rows)
-        return surest(first, second, rows, *rest)
+    def told(first: Divided, second: Divided, *rest: np.ndarray) -> tuple[float, int, int]:
+        seen.append(len(first.bins))
+        assert len(first.bins) == len(second.bins) == len(rest[0])
+        return surest(first, second, *rest)
 
     monkeypatch.setattr("fairbound.tables.pairing.surest", told)
-    monkeypatch.setattr("fairbound.tables.pairing.CELLS", 3 * 20_000 - 1)
-    assert len(pairs_of(regression, columns)) == 2
-    assert all(rows == slice(None, None, 2) for rows in seen)
+    monkeypatch.setattr("fairbound.tables.pairing.CELLS", 3 * 10_000)
+    assert {(c, d) for c, _, d, _ in found_in(X[order], y[order])} == {(0, 1), (1, 2)}
+    assert set(seen) == {10_000}
+
+
+def test_numbers_jump_at_the_sides_of_pairs() -> None:
+    """Where neither number has an effect of its own, the cells of a pair are told by it and its two sides together."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 2))
+    y = (rng.random(8000) < np.where((X[:, 0] > 0) == (X[:, 1] > 0), 0.9, 0.1)).astype(int)
+    encoder = TableEncoder(AUTO).fit(X, y)
+    sides = {(side.name, side.beyond) for pair in encoder.pairs for side in pair.sides}
+    assert sides == {(name, value) for name, values in encoder.jumping.items() for value in values}
+    model = LogisticRegression(max_iter=1000).fit(encoder.transform(X), y)
+    assert model.score(encoder.transform(X), y) > 0.9 - 0.02
+    jumps = [name for name in encoder.feature_names if " & " not in name]
+    alone = encoder.transform(X)[:, : len(jumps)]
+    assert LogisticRegression(max_iter=1000).fit(alone, y).score(alone, y) < 0.6
+
+
+def test_a_side_at_which_a_number_jumps_already_is_not_added_again() -> None:
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.integers(0, 10, 8000), rng.integers(0, 10, 8000)]).astype(float)
+    score = 2.0 * (X[:, 0] > 4.5) - 1 + np.where((X[:, 0] > 4.5) & (X[:, 1] > 2.5), 1.5, 0.0)
+    y = (rng.random(8000) < 1 / (1 + np.exp(-score))).astype(int)
+    encoder = TableEncoder(AUTO).fit(X, y)
+    assert encoder.jumping == {"x0": (4.5,), "x1": (2.5,)}
+    assert len(set(encoder.feature_names)) == len(encoder.feature_names) == 5
+    assert [side.beyond for side in only(encoder).sides] == [4.5, 2.5]
 
 
 def test_the_regression_of_numbers_grows_by_pairs_too() -> None:
     rng = np.random.default_rng(5)
     X = rng.integers(0, 2, (4000, 3)).astype(float)
     y = np.where(X[:, 0] == X[:, 2], 0.4, -0.4) + rng.normal(size=4000)
-    regression = Growing(X, (y - y.mean()) / y.std(), MOST, NUMBERS)
-    assert [(c, d) for c, _, d, _ in pairs_of(regression, split_columns(X))] == [(0, 2)]
+    regression = Growing(X, (y - y.mean()) / y.std(), 3 * MOST, NUMBERS)
+    assert [(c, d) for c, _, d, _ in pairs_of(regression, split_columns(X)).pairs] == [(0, 2)]
 
 
 def test_a_model_with_pairs_decides_as_the_best_rule_does_and_keeps_its_bound(tmp_path) -> None:
