@@ -10,7 +10,7 @@
     take out, the least sure first, the jumps without which the loss is hardly larger: less than chance alone makes it
         with probability LEVEL / (number of jumps)
 
-Values are counted in at most BINS bins, one of their own for those that many rows have. The spread leaves out what
+Values are counted in some BINS bins, one of their own for those that many rows have. The spread leaves out what
 other columns account for, so that the tests ask for rather more. Of labels that are numbers it is the larger of those
 with one variance for all rows and with one for each.
 
@@ -39,7 +39,7 @@ CELLS = 1 << 23
 """Cells of the features that the tests look at, at most."""
 
 BINS = 256
-"""Bins of a number, at most."""
+"""Bins of a number, nearly: `ends_of_bins` says how many more there may be."""
 
 NEAR = 0.5
 """Share of a sure statistic that must have been seen, for later columns to make it sure."""
@@ -57,12 +57,12 @@ class Binned(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> Binned:
-        """Of values (n,), in at most BINS bins."""
+        """Of values (n,), as of `edges_of`."""
         edges = edges_of(values)
         return cls(edges, np.searchsorted(edges, values))
 
     def coarser(self, most: int) -> Binned:
-        """In at most so many bins, each of some of these."""
+        """In fewer bins, each of some of these, as of `ends_of_bins`."""
         ends = ends_of_bins(np.bincount(self.bins, minlength=len(self.edges) + 1), most)
         return Binned(self.edges[ends], np.searchsorted(ends, np.arange(len(self.edges) + 1))[self.bins])
 
@@ -98,8 +98,8 @@ def jumps_of(regression: Growing, numbers: Sequence[Binned], share: float = 1.0)
 
 
 def edges_of(values: np.ndarray) -> np.ndarray:
-    """(k,) ascending edges between values (n,), k < BINS. Every value that more than n / BINS rows have is a bin of its
-    own, the others are divided into bins of about as many rows each."""
+    """(k,) ascending edges between values (n,), mostly k < BINS. Every value that more than n / BINS rows have is a bin of
+    its own, the others are divided into bins of about as many rows each."""
     low, high = values.min(), values.max()
     if ((values == low) | (values == high)).all():  # sooner known than a sort ends
         return np.array([(low + high) / 2] if low < high else [])
@@ -109,7 +109,8 @@ def edges_of(values: np.ndarray) -> np.ndarray:
 
 
 def ends_of_bins(counts: np.ndarray, most: int) -> np.ndarray:
-    """(k,) the last kind of each bin but the last, k < most. counts: of the rows of each kind, in order."""
+    """(k,) the last kind of each bin but the last, k < 2 most: mostly k < most, but where common kinds and rare ones take
+    turns. counts: of the rows of each kind, in order."""
     if len(counts) <= most:
         return np.arange(len(counts) - 1)
     common = counts * most > counts.sum()

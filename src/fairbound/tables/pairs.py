@@ -9,8 +9,10 @@ from functools import cached_property, partial
 import numpy as np
 
 from fairbound.tables.columns import Column
-from fairbound.tables.features import ROWS_AT_ONCE, CategoryFeature, Feature
+from fairbound.tables.features import CategoryFeature, Feature
 from fairbound.tables.numbers import NumberFeature, shown, slices
+
+ROWS_AT_ONCE = 1 << 13  # so that what is made of them stays in the cache
 
 Columns = Mapping[str, Column | np.ndarray]
 """The columns of a table by their names in training, numbers as they are or as `Column`."""
@@ -70,17 +72,19 @@ class PairColumns:
         return sorted(sides, key=lambda side: (side.value is not None, side.text))
 
     @cached_property
-    def _numbers(self) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Of the sides of numbers, which come first, the names, the values (s, 1) and what a missing number is taken for:
-        NaN, which lies beyond nothing, where training had some."""
-        each = [(side, self.of[side.name]) for side in self._sides if side.beyond is not None]
-        numbers = [
-            (side.beyond, np.nan if spec.indicator else spec.median)
-            for side, spec in each
-            if isinstance(spec, NumberFeature)
-        ]
-        beyond, medians = np.array(numbers, dtype=float).reshape(-1, 2).T
-        return [side.name for side, _ in each], beyond[:, None], medians[:, None]
+    def _numbers(self) -> dict[str, float]:
+        """Names of the numbers among the sides, and what a missing one is taken for: NaN, which lies beyond nothing, where
+        training had some."""
+        specs = {side.name: self.of[side.name] for side in self._sides if side.beyond is not None}
+        numbers = {name: spec for name, spec in specs.items() if isinstance(spec, NumberFeature)}
+        return {name: np.nan if spec.indicator else spec.median for name, spec in numbers.items()}
+
+    @cached_property
+    def _beyond(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the sides of numbers, which come first, (s,) the place among these and (s, 1) the value."""
+        place, sides = list(self._numbers), [side for side in self._sides if side.beyond is not None]
+        values = np.array([side.beyond for side in sides], dtype=float)
+        return np.array([place.index(side.name) for side in sides], dtype=np.intp), values[:, None]
 
     @cached_property
     def _both(self) -> np.ndarray:
@@ -102,24 +106,24 @@ class PairColumns:
         """Some rows at a time, and (k, b) which of them lie in each pair."""
         if not self.pairs:
             return
-        names, beyond, medians = self._numbers
+        at, beyond = self._beyond
+        missing = np.array(list(self._numbers.values()))[:, None]
         others = list(self._others(columns))
         for part in slices(rows, ROWS_AT_ONCE):
-            values = np.empty((len(names), part.stop - part.start))
-            for row, name in zip(values, names, strict=True):
+            values = np.empty((len(missing), part.stop - part.start))
+            for row, name in zip(values, self._numbers, strict=True):
                 column = columns[name]
                 row[:] = (column.values if isinstance(column, Column) else column)[part]
             known = np.isfinite(values)
             if not known.all():
-                values = np.where(known, values, medians)
-            inside = [values > beyond, *(lies(part)[None] for lies in others)]
-            each = np.concatenate(inside)
+                values = np.where(known, values, missing)
+            each = np.concatenate([values[at] > beyond, *(lies(part)[None] for lies in others)])
             yield part, each[self._both[0]] & each[self._both[1]]
 
     def _others(self, columns: Columns) -> Iterator[Callable[[slice], np.ndarray]]:
         """Of each side of a category or of missing numbers, after the others, (b,) which of some rows lie there."""
         places: dict[str, np.ndarray] = {}
-        for side in self._sides[len(self._numbers[0]) :]:
+        for side in self._sides[len(self._beyond[0]) :]:
             spec, column = self.of[side.name], columns[side.name]
             values = column.values if isinstance(column, Column) else column
             if isinstance(spec, CategoryFeature) and isinstance(column, Column):
