@@ -25,7 +25,7 @@ from torch import Tensor
 from fairbound.fairness.fewer_wrong import fewest, state_at
 from fairbound.fairness.objectives import Accuracy
 
-HALVINGS = 5
+HALVINGS = 8
 """How often the interval of t is halved."""
 
 MARGIN = 0.01
