@@ -49,7 +49,7 @@ def test_straight_numbers_give_the_model_without_knots_to_the_last_bit() -> None
     assert default.encoder_.bent == ()
     assert default.x_.equal(straight.x_)
     assert (
-        "The model is straight in every number: the labels ask for no bend, or are too few to tell."
+        "The model is straight in every number: the labels ask for no bend or jump, or are too few to tell."
         in default.fit_report_["notes"]
     )
 
