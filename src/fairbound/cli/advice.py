@@ -12,6 +12,7 @@ ADVICE = {
     "Leave them out of X": "Leave them out with --drop",
     "options=TableOptions(knots=0)": "--knots 0",
     "options=TableOptions(jumps=0)": "--jumps 0",
+    "options=TableOptions(pairs=0)": "--pairs 0",
     "options=TableOptions(max_categories=...)": "--max-categories",
     "group_terms=True": "--group-terms",
     "put fb.PostProcessor": "in Python put fb.PostProcessor",

@@ -53,7 +53,7 @@ Pairs = Annotated[
     str | None,
     option(
         "--pairs",
-        help="0, or auto: two columns may have an effect together where a test says so. Default: auto where --knots and --jumps are, but with more than two classes.",
+        help="0, or auto: two columns may have an effect together where a test says so. Default: auto where --knots and --jumps are, except with more than two classes.",
     ),
 ]
 MaxCategories = Annotated[

@@ -15,7 +15,8 @@ def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.n
     """(k, d) weights and (k,) intercepts of a linear model in the units of the table: a number's weight is per unit of
     its column.
 
-    k: 1, or the number of classes. Column j belongs to `encoder.feature_names[j]`; missing numbers take the median.
+    k: 1, or the number of classes. Column j belongs to `encoder.feature_names[j]`; missing numbers take the median, but
+    in pairs, where they lie beyond nothing if training had gaps.
     Raises: AttributeError for a model that is not linear.
     """
     if not is_linear(model):

@@ -194,7 +194,8 @@ def of_shapes(encoder: TableEncoder, network: bool) -> str | None:
         f"takes these together, in so many ways: {_listed(together)}" if together else "",
     ]
     what = "; it ".join(filter(None, said))
-    return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight."
+    without = " options=TableOptions(pairs=0) takes no columns together." if together else ""
+    return f"As the labels ask for it, the model {what}. options=TableOptions(knots=0) keeps it straight.{without}"
 
 
 def _counts(jumping: Mapping[str, Sequence[float]]) -> str:

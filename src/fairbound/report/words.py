@@ -46,7 +46,8 @@ UNWEIGHTED = (
 WEIGHTS = (
     "The model's score is a weighted sum of the features; where it is above 0, positive is predicted. By how much it rises with one unit of a "
     "feature, and with one standard deviation of a number (a category is 0 or 1). Features that go together share their weight, so that "
-    'the weight of one by itself says little of it. "age above 47" is by how much age exceeds 47, else 0.'
+    'the weight of one by itself says little of it. "age above 47" is by how much age exceeds 47, else 0; '
+    '"age>47" is 1 above 47, else 0; "age>47 & job=nurse" is 1 where both are so, else 0.'
 )
 MEASURES = {"accuracy": "accuracy", "root_mean_squared_error": "root mean squared error", "ndcg": "NDCG"}
 """What the models of a certificate are compared by."""

@@ -9,7 +9,8 @@ What becomes of a column, decided on the training table:
   classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
   0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
 - two columns that tell together what neither tells alone, as labels show, have 0/1 columns of their own, such as
-  ``age>45 & job=admin``, after those of all columns (`fairbound.tables.pairing` has the test).
+  ``age>45 & job=admin``, after those of all columns (`fairbound.tables.pairing` has the test). There a missing number
+  lies beyond nothing where training had gaps.
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
   2024-05-31, 31.05.2024, 31-May-2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, or times of a day such as 9:05 PM (a part of a day), where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values

@@ -84,9 +84,9 @@ class NumberFeature:
             out[:, at + self.indicator_at] = missing
 
     def in_units(self, values: Sequence[float]) -> tuple[float, ...]:
-        """Standardised values in the column's units, ascending."""
+        """Standardised values in the column's units, ascending, without what rounding left in their last digits."""
         assert self.sd is not None
-        return tuple(sorted({self.mean + self.sd * value for value in values}))
+        return tuple(sorted({float(f"{self.mean + self.sd * value:.15g}") for value in values}))
 
     def above(self, values: np.ndarray) -> np.ndarray:
         """(b, k) how far standardised values (b,) lie above each knot."""

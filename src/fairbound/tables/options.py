@@ -23,7 +23,7 @@ class TableOptions:
     jumps: "auto": a number may jump at the values for which a test on the labels asks; 0: at none;
         None: as knots, "auto" where they are, and for a network of classes where neither is stated.
     pairs: "auto": two columns may have an effect together for which a test on the labels asks, and numbers may jump;
-        0: none may; None: "auto" where knots and jumps are, but with more than two classes.
+        0: none may; None: "auto" where knots and jumps are, except with more than two classes.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
     min_count: training rows that a category needs for a column of its own, >= 1.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not. None: 250,

@@ -71,7 +71,7 @@ def divided(learnt: Sequence[Feature], features: np.ndarray, numbers: Mapping[st
 
 def _sides(spec: NumberFeature, number: Binned) -> list[Side]:
     """Beyond each edge, in the units of the table."""
-    return [Side(spec.name, spec.mean + spec.sd * edge) for edge in number.edges.tolist()] if spec.sd else []
+    return [Side(spec.name, spec.in_units([edge])[0]) for edge in number.edges.tolist()] if spec.sd else []
 
 
 def _number(spec: NumberFeature, number: Binned, missing: np.ndarray | None, places: slice) -> Divided:
