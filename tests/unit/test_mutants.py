@@ -741,6 +741,7 @@ MUTANTS = {
     "jumps: looked at once": Mutant("tables/jumping.py", "asked[n].largest > NEAR * enough", "False", "unit/tables/test_jumps.py"),
     "jumps: begun elsewhere": Mutant("tables/shapes.py", "= x[-1], x[:-1]", "= x[0], x[1:]", "unit/tables/test_jumps.py"),
     "pairs: edges of other bins": Mutant("tables/jumping.py", "Binned(self.edges[ends],", "Binned(self.edges[ends - 1],", "unit/tables/test_pairs.py"),
+    "ranges: rows at the end are left out": Mutant("tables/ranges.py", "np.concatenate([folded, values[whole:]])", "folded", "unit/tables/test_ranges.py"),
     "jumps: one variance for rows of any": Mutant("tables/jumping.py", "np.maximum(variance, (inside", "np.minimum(variance, (inside", "unit/tables/test_jumps.py"),
     "jumps: rounding is looked at": Mutant("tables/regressions.py", "1), NOTHING)", "1), 1e-30)", "unit/tables/test_jumps.py"),
     "jumps: level of each interval": Mutant("tables/jumping.py", "share * LEVEL / intervals", "30 * LEVEL", "unit/tables/test_jumps.py"),

@@ -27,6 +27,10 @@ class Outside:
     empty: int = 0
 
 
+FOLD = 64
+"""Rows of a table that are compared at once."""
+
+
 class Ranges:
     """The ranges of columns of numbers, in order."""
 
@@ -46,7 +50,7 @@ class Ranges:
         if not len(columns) or not len(columns[0]):
             return found
         if isinstance(source, Block):
-            least, most = (end.reduce(source.values, axis=0)[source.at] for end in (np.fmin, np.fmax))
+            least, most = (ends_of(source.values, end)[source.at] for end in (np.fmin, np.fmax))
         else:
             least, most = (np.array([end.reduce(column) for column in columns]) for end in (np.fmin, np.fmax))
         some = ~((least >= self._low) & (most <= self._high)) & ~np.isnan(least)
@@ -68,6 +72,18 @@ class Ranges:
         if tiny := int(np.count_nonzero(np.abs(values) < _tiny(spec))):
             found.tiny[spec.name] = tiny
             found.ranges.setdefault(spec.name, "")
+
+
+def ends_of(values: np.ndarray, end: np.ufunc) -> np.ndarray:
+    """(c,) the least (np.fmin) or greatest (np.fmax) numbers of the columns of values (n, c), NaN where there is none.
+
+    FOLD rows that lie one after another in memory are taken as one, which is sooner done.
+    """
+    if len(values) < FOLD or not values.flags.c_contiguous:
+        return np.asarray(end.reduce(values, axis=0))
+    whole = len(values) // FOLD * FOLD
+    folded = end.reduce(values[:whole].reshape(whole // FOLD, -1), axis=0).reshape(FOLD, -1)
+    return np.asarray(end.reduce(np.concatenate([folded, values[whole:]]), axis=0))
 
 
 def _finite(column: np.ndarray) -> np.ndarray:

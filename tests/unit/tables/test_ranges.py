@@ -13,6 +13,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 from fairbound.tables.encode_report import merged_reports
+from fairbound.tables.ranges import FOLD, ends_of
 
 DAYS = pd.date_range("2015-01-01", periods=3000).strftime("%Y-%m-%d").to_numpy()
 
@@ -142,3 +143,16 @@ def test_training_rows_without_any_value_are_spoken_of_once(bound):
     begins = "100 of 400 rows have no value in any column."
     assert [str(w.message).startswith(begins) for w in found].count(True) == 1
     assert any(said.startswith(begins) for said in model.fit_report_["warnings"])
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("rows", [1, FOLD - 1, FOLD, 3 * FOLD + 5])
+def test_least_and_greatest_are_those_of_every_row(kind: type, rows: int) -> None:
+    values = np.random.default_rng(rows).normal(0, 100, (rows, 7)).astype(kind)
+    if kind is not np.int64:
+        values[::3, 1], values[:, 2] = np.nan, np.nan
+    for of in (values, np.asfortranarray(values), values[:, ::2], values[::-1]):
+        for end, expected in ((np.fmin, np.nanmin), (np.fmax, np.nanmax)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of a column without a number
+                assert np.array_equal(ends_of(of, end), expected(of, axis=0), equal_nan=True)
