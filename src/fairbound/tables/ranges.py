@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairbound.tables.numbers import NumberFeature
+from fairbound.tables.numbers import NumberFeature, slices
 from fairbound.tables.sums import Block
 
 TINY = 50.0
@@ -55,23 +55,42 @@ class Ranges:
             least, most = (np.array([end.reduce(column) for column in columns]) for end in (np.fmin, np.fmax))
         some = ~((least >= self._low) & (most <= self._high)) & ~np.isnan(least)
         small = least < self._tiny
-        for j in np.flatnonzero(some | small).tolist():
-            self._count(found, self._features[j], _finite(columns[j]), bool(some[j]))
+        flagged = np.flatnonzero(some | small)
+        for j, counts in zip(flagged.tolist(), self._counted(source, flagged).T.tolist(), strict=True):
+            _tell(found, self._features[j], bool(some[j]), *counts)
         return found
 
-    def _count(self, found: Outside, spec: NumberFeature, values: np.ndarray, some: bool) -> None:
-        if some and spec.low is not None and spec.high is not None:
-            width = spec.high - spec.low
-            beyond = np.count_nonzero((values < spec.low) | (values > spec.high))
-            far = np.count_nonzero((values < spec.low - width) | (values > spec.high + width))
-            found.ranges[spec.name] = "" if spec.kind == "days" else f" (about {spec.low:.10g} to {spec.high:.10g})"
-            if beyond and spec.kind == "number":  # new dates come after those of training
-                found.beyond[spec.name] = int(beyond)
-            if far:
-                found.far[spec.name] = int(far)
-        if tiny := int(np.count_nonzero(np.abs(values) < _tiny(spec))):
-            found.tiny[spec.name] = tiny
-            found.ranges.setdefault(spec.name, "")
+    def _counted(self, source: Block | Sequence[np.ndarray], flagged: np.ndarray) -> np.ndarray:
+        """(3, k) how many rows of each of these columns are beyond training's range, far beyond it, and tiny; infinities are
+        missing. A few rows at a time, as those of a table lie together."""
+        low, high, tiny = (of[flagged] for of in (self._low, self._high, self._tiny))
+        width, counts = high - low, np.zeros((3, len(flagged)), dtype=np.int64)
+        rows = len(source.values if isinstance(source, Block) else source[0])
+        for part in slices(rows if len(flagged) else 0):
+            if isinstance(source, Block):
+                values = source.values[part][:, source.at[flagged]].astype(np.float64)
+            else:
+                values = np.column_stack([np.asarray(source[j][part], dtype=np.float64) for j in flagged])
+            values[np.isinf(values)] = np.nan
+            beyond = (values < low) | (values > high)
+            counts[0] += np.count_nonzero(beyond, axis=0)
+            if beyond.any():
+                counts[1] += np.count_nonzero((values < low - width) | (values > high + width), axis=0)
+            counts[2] += np.count_nonzero(np.abs(values) < tiny, axis=0)
+        return counts
+
+
+def _tell(found: Outside, spec: NumberFeature, some: bool, beyond: int, far: int, tiny: int) -> None:
+    """Add what was counted of a column. some: whether its numbers left training's range."""
+    if some and spec.low is not None and spec.high is not None:
+        found.ranges[spec.name] = "" if spec.kind == "days" else f" (about {spec.low:.10g} to {spec.high:.10g})"
+        if beyond and spec.kind == "number":  # new dates come after those of training
+            found.beyond[spec.name] = beyond
+        if far:
+            found.far[spec.name] = far
+    if tiny:
+        found.tiny[spec.name] = tiny
+        found.ranges.setdefault(spec.name, "")
 
 
 def ends_of(values: np.ndarray, end: np.ufunc) -> np.ndarray:
@@ -84,12 +103,6 @@ def ends_of(values: np.ndarray, end: np.ufunc) -> np.ndarray:
     whole = len(values) // FOLD * FOLD
     folded = end.reduce(values[:whole].reshape(whole // FOLD, -1), axis=0).reshape(FOLD, -1)
     return np.asarray(end.reduce(np.concatenate([folded, values[whole:]]), axis=0))
-
-
-def _finite(column: np.ndarray) -> np.ndarray:
-    """(n,) the numbers, infinities as missing."""
-    values = np.asarray(column, dtype=np.float64)
-    return np.where(np.isinf(values), np.nan, values)
 
 
 def _tiny(spec: NumberFeature) -> float:
