@@ -353,7 +353,7 @@ def test_a_saved_model_brings_its_bounds_and_knows_its_training_file(run, csv, t
     same = tmp_path / "same"
     _, text, _ = run("audit", "--data", csv, *common, "--out", same)
     assert any("file that the model was trained on" in w for w in json.loads(text)["warnings"])
-    shown, card = (re.sub("<[^>]+>", "", (same / name).read_text()) for name in ("report.html", "model_card.md"))
+    shown, card = re.sub("<[^>]+>", "", (same / "report.html").read_text()), (same / "model_card.md").read_text()
     counted = "800 rows of the file that the model was trained on"
     assert counted in shown and counted in card and "judged, most of them not held out" in shown
     for text in (shown, card):
