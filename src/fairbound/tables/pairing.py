@@ -14,14 +14,14 @@ columns make four cells.
 
 With slopes s and variances v of the four cells, and d = s1 / v1 - s2 / v2 - s3 / v3 + s4 / v4, the statistic is
 d^2 / (1 / v1 + 1 / v2 + 1 / v3 + 1 / v4). It leaves out what further columns account for, so that the tests ask for
-rather more. Of labels that are numbers the sum is the larger of those with one variance for all rows and with one for
-each.
+rather more. Of labels that are numbers the sum of 1 / v is the larger of those with one variance for all rows and with
+one for each.
 
 Source: Lou, Caruana, Gehrke and Hooker (2013), Accurate intelligible models with pairwise interactions, KDD, for every
     two columns by cumulative sums over four cells; Rao (1948), Mathematical Proceedings of the Cambridge Philosophical
     Society 44, 50-57, for the score test.
-Departs: a test says which are taken, in place of a ranking; both splits themselves are accounted for; categories are
-    split one from the others; columns whose sums take part stay linear.
+Departs: a test says which are taken, in place of a ranking; both splits themselves are accounted for, and become
+    columns too; a category is split from all others; a pair is one 0/1 column of a linear model, not a table of cells.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def surest(
 ) -> tuple[float, int, int]:
     """The largest statistic of two columns' splits, 0 where none can be tested, and the numbers of these.
 
-    left: (n,) labels less what is expected; spread: (n,) the variance of each; squares: (n,) of
-    `left`, where these may show that `spread` is too small.
+    left: (n,) labels less what is expected; spread: (n,) the variance of each; squares: (n,) of `left`, where these may
+    show that `spread` is too small.
     """
     shape = first.splits.shape[1], second.splits.shape[1]
     both = first.bins * shape[1] + second.bins

@@ -159,8 +159,9 @@ def _grown(
     columns, pairs = list[Divided](), dict[Pair, None]()
     if options.pairs == "auto" or (options.pairs_by_labels and len(asked.labels) == 1):
         columns = divided(learnt, features, dict(zip(numbers, binned, strict=True)))
-    for of, labels in enumerate(asked.labels):
-        regression = Growing(features, labels, MOST_JUMPS + 3 * MOST_PAIRS, asked.loss, starts[of] if starts else None)
+    for number, labels in enumerate(asked.labels):
+        start = starts[number] if starts else None
+        regression = Growing(features, labels, MOST_JUMPS + 3 * MOST_PAIRS, asked.loss, start)
         jumps = jumps_of(regression, binned, share)
         edges = {
             c: (place[column.sides[0].name], column.number.edges) for c, column in enumerate(columns) if column.number
