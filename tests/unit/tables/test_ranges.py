@@ -149,6 +149,7 @@ def test_training_rows_without_any_value_are_spoken_of_once(bound):
 @pytest.mark.parametrize("rows", [1, FOLD - 1, FOLD, 3 * FOLD + 5])
 def test_least_and_greatest_are_those_of_every_row(kind: type, rows: int) -> None:
     values = np.random.default_rng(rows).normal(0, 100, (rows, 7)).astype(kind)
+    values[-1, 4], values[-1, 6] = 1000, -1000
     if kind is not np.int64:
         values[::3, 1], values[:, 2] = np.nan, np.nan
     for of in (values, np.asfortranarray(values), values[:, ::2], values[::-1]):
