@@ -76,7 +76,8 @@ def with_bends(estimator: Any, X: Any, rows: LabelledRows) -> Any:
     """The classifier fitted again with KNOTS in every number where it then meets its bounds and is more accurate on the
     training rows, surely more than chance gives so many more free numbers; else None."""
     stated = estimator.options or TableOptions()
-    jumps, pairs = ("auto" if own is None else own for own in (stated.jumps, stated.pairs))
+    jumps = "auto" if stated.jumps is None else stated.jumps
+    pairs = jumps if stated.pairs is None else stated.pairs
     bent = clone(estimator).set_params(options=replace(stated, knots=KNOTS, jumps=jumps, pairs=pairs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -120,4 +120,5 @@ class TableOptions:
         """These options, with the knots, jumps and pairs of others where they state none."""
         knots = (others.knots or 0) if self.knots is None else self.knots
         jumps = others.jumps if self.jumps is None else self.jumps
-        return replace(self, knots=knots, jumps=jumps, pairs=others.pairs if self.pairs is None else self.pairs)
+        pairs = others.pairs if self.pairs is None and jumps != 0 else self.pairs
+        return replace(self, knots=knots, jumps=jumps, pairs=pairs)

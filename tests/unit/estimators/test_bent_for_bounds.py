@@ -56,6 +56,12 @@ def test_it_bends_no_more_than_its_user_says_or_than_labels_ask_for_without_a_bo
     assert not bends(fb.FairClassifier(**{"constraint": BOUND} | said).fit(X, y, group))
 
 
+def test_bends_are_tried_without_jumps_and_pairs_where_these_are_switched_off():
+    X, y, group = people()
+    model = fb.FairClassifier(BOUND, options=TableOptions(jumps=0)).fit(X, y, group)
+    assert bends(model) and not model.encoder_.jumping and not model.encoder_.pairs
+
+
 def test_a_loose_bound_asks_for_no_bends():
     X, y, group = people()
     assert not bends(fb.FairClassifier("demographic_parity <= 0.6").fit(X, y, group))

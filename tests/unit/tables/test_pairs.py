@@ -338,6 +338,9 @@ def test_the_options_say_whether_labels_are_asked() -> None:
     encoded = fb.tables.Encoded.of(TableEncoder(TableOptions(pairs=0, knots=0)), X)
     with pytest.raises(OptionError, match="encoded already, under other options"):
         fb.FairClassifier(None, options=AUTO).fit(encoded, y)
+    encoded = fb.tables.Encoded.of(TableEncoder(AUTO), X, labels=y)
+    with pytest.raises(OptionError, match="encoded already, under other options"):
+        fb.FairClassifier(None, options=TableOptions(jumps=0)).fit(encoded, y)
 
 
 def test_labels_that_are_alike_in_the_rows_looked_at_ask_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
