@@ -104,7 +104,7 @@ CLASSES = [
 ]
 ARMS = {
     "straight": TableOptions(knots=0),
-    "bends": TableOptions(jumps=0, pairs=0),
+    "bends": TableOptions(jumps=0),
     "jumps": TableOptions(pairs=0),
     "default": TableOptions(),
 }

@@ -38,7 +38,7 @@ SEEDS = (0, 1)
 BOUNDS, SWEEP = (0.01, 0.05), (0.003, 0.02, 0.08)
 SHAPES = {
     "straight": TableOptions(knots=0),
-    "bent": TableOptions(knots="auto", jumps=0, pairs=0),
+    "bent": TableOptions(knots="auto", jumps=0),
     "jumping": TableOptions(knots="auto", jumps="auto", pairs=0),
     "pairing": TableOptions(knots="auto", jumps="auto", pairs="auto"),
 }

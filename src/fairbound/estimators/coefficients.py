@@ -8,6 +8,7 @@ import numpy as np
 
 from fairbound.models.mlp import is_linear
 from fairbound.tables import TableEncoder
+from fairbound.tables.features import placed
 from fairbound.tables.numbers import NumberFeature
 
 
@@ -25,10 +26,8 @@ def linear_parts(model: Any, x: Any, encoder: TableEncoder | None) -> tuple[np.n
     if encoder is None or encoder.learnt is None:
         scale = np.ones(weight.shape[1]) if encoder is None else encoder.scale
         return weight / scale, bias
-    at = 0
-    for spec in encoder.learnt:
+    for spec, own in placed(encoder.learnt):
         if isinstance(spec, NumberFeature) and spec.sd is not None:
-            weight[:, at : at + 1 + len(spec.knots)] /= spec.sd
-            bias -= weight[:, at] * spec.mean
-        at += len(spec.feature_names)
+            weight[:, own.start : own.start + 1 + len(spec.knots)] /= spec.sd
+            bias -= weight[:, own.start] * spec.mean
     return weight, bias

@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.fairness.problem import FairProblem
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import TableEncoder
-from fairbound.tables.features import CategoryFeature
+from fairbound.tables.features import CategoryFeature, placed
 
 SURPRISING = 100
 """With at least so many rows, a model without an error is a reason to look for a column made from the label."""
@@ -45,12 +45,11 @@ def told_by_feature(problem: FairProblem, encoder: TableEncoder | None) -> str |
 def telling_column(features: Any, codes: np.ndarray, encoder: TableEncoder) -> str | None:
     """The first column of categories each of whose values has rows of one class alone, and rows enough. codes: (n,) class
     numbers."""
-    spans, at = dict[str, slice](), 0
-    for spec in encoder.learnt or ():
-        width = len(spec.feature_names)
-        if isinstance(spec, CategoryFeature) and width * OF_EACH <= len(codes):
-            spans[spec.name] = slice(at, at + width)
-        at += width
+    spans = {
+        spec.name: span
+        for spec, span in placed(encoder.learnt or ())
+        if isinstance(spec, CategoryFeature) and len(spec.feature_names) * OF_EACH <= len(codes)
+    }
     classes = int(codes.max()) + 1
     rows = {name: np.zeros((classes, span.stop - span.start)) for name, span in spans.items()}
     for part, labels in _slices(features, codes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -92,6 +92,15 @@ class CategoryFeature:
 
 
 Feature = NumberFeature | CategoryFeature
+
+
+def placed(learnt: Iterable[Feature]) -> Iterator[tuple[Feature, slice]]:
+    """What was learnt of each column, with the places of its features among all."""
+    end = 0
+    for spec in learnt:
+        start, end = end, end + len(spec.feature_names)
+        yield spec, slice(start, end)
+
 
 _NUMBER = re.compile(
     r"\s*([^\w\s]|[A-Z]{3}(?=\s))?\s*[-+]?\d{1,3}([,.' ]?\d{3})*([.,]\d+)?\s*([^\w\s]|(?<=\s)[^\W\d_]{1,4})?\s*"

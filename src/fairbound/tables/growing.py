@@ -31,7 +31,7 @@ class Growing:
         self.room = np.empty((len(features), self.width + most), np.float32, order="F")
         self.room[:, 0], self.room[:, 1 : self.width] = 1.0, features
         self.x = np.zeros(self.width) if start is None else start
-        self.curvature, self.dispersion = np.ones(len(features)), 1.0
+        self.dispersion = 1.0
         self.near: Curved | None = None
 
     @property
@@ -52,10 +52,10 @@ class Growing:
         near = None if self.near is None else self.near.widened(A)
         self.x, scores, self.near = fitted(A, self.labels, self.mass, self.penalty, x, near, NEARLY, self.loss)
         expected = self.loss.expected(scores)
-        left, self.curvature = self.labels - expected, self.loss.curvature(expected)
+        left, spread = self.labels - expected, self.loss.curvature(expected)
         self.dispersion = self.loss.dispersion(left, self.width)
         left = left / self.dispersion**0.5
-        return left, self.curvature, None if self.loss.spread_is_known else left**2
+        return left, spread, None if self.loss.spread_is_known else left**2
 
     def spread_of(self, features: slice) -> float:
         """The standard deviation of what some of the features that it began with add to the scores."""
@@ -66,25 +66,26 @@ class Growing:
         """Of each column from place `first` on whether the loss, as last fitted, asks for it, when the least sure have
         gone one by one: chance alone makes the loss as much larger with probability `level` over the number of columns
         at most. Those that are not needed are dropped."""
-        needed, x = self._needed(first, level)
+        if first == self.width:
+            return []
+        near = self.near
+        assert near is not None and len(near.Q) == self.width
+        needed, x = self._needed(first, level, near.Q)
         if not all(needed):
             kept = np.flatnonzero(np.r_[np.ones(first, dtype=bool), needed])
             for place, column in enumerate(kept[first:], first):
                 self.room[:, place] = self.room[:, column]
             self.width, self.x = len(kept), x[kept]
-            if self.near is not None:
-                self.near = self.near._replace(Q=self.near.Q[np.ix_(kept, kept)])
+            self.near = near._replace(Q=near.Q[np.ix_(kept, kept)])
         return needed
 
-    def _needed(self, first: int, level: float) -> tuple[list[bool], np.ndarray]:
-        """As `keep_needed`, and (w,) nearly the weights of a regression without those that are not needed."""
+    def _needed(self, first: int, level: float, Q: np.ndarray) -> tuple[list[bool], np.ndarray]:
+        """As `keep_needed`, and (w,) nearly the weights of a regression without those that are not needed. Q: (w, w)
+        second derivatives."""
         A, x = self.room[:, : self.width], self.x
-        if first == self.width:
-            return [], x
-        assert self.near is not None and len(self.near.Q) == self.width
         loss = self.loss.total(times(A, x), self.labels, self.mass)
-        inverse = np.linalg.inv(ridged(self.penalty, self.near.Q))
-        unsure, enough = set(range(first, self.width)), chdtri(1, level / max(self.width - first, 1))
+        inverse = np.linalg.inv(ridged(self.penalty, Q))
+        unsure, enough = set(range(first, self.width)), chdtri(1, level / (self.width - first))
         enough = enough * self.dispersion
         gone = set[int]()
         while unsure:

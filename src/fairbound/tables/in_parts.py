@@ -17,7 +17,7 @@ from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import as_category, as_number, read_columns
 from fairbound.tables.encode_report import EncodeReport, merged_reports
 from fairbound.tables.encoder import TableEncoder
-from fairbound.tables.features import Feature
+from fairbound.tables.features import Feature, placed
 from fairbound.tables.learning import check_options, infinite_error, learn_column, warned_of
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
@@ -114,12 +114,12 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
 
 def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None:
     """Put the medians of the features where values are missing, and into what the encoder has learnt."""
-    places: list[tuple[int, int]] = []
-    learnt, at = list(encoder.learnt or ()), 0
-    for i, spec in enumerate(learnt):
-        if isinstance(spec, NumberFeature) and spec.sd is not None:
-            places.append((i, at))
-        at += len(spec.feature_names)
+    learnt = list(encoder.learnt or ())
+    places = [
+        (i, own.start)
+        for i, (spec, own) in enumerate(placed(learnt))
+        if isinstance(spec, NumberFeature) and spec.sd is not None
+    ]
     gaps = [_gaps(out, learnt[i], at) for i, at in places]
     found: list[tuple[float, int]] = []  # the median of this table, and of how many numbers
     for some in slices(len(places), max(1, MEDIAN_BYTES // max(1, 4 * len(out)))):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.tables.columns import Column
-from fairbound.tables.features import CategoryFeature, Feature, converted
+from fairbound.tables.features import CategoryFeature, Feature, converted, placed
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.pairs import Pair, PairColumns
 from fairbound.tables.ranges import Ranges
@@ -28,9 +28,9 @@ class Layout:
     """
 
     def __init__(self, learnt: tuple[Feature, ...], pairs: tuple[Pair, ...], inputs: Sequence[str]) -> None:
-        ends = np.cumsum([0, *(len(spec.feature_names) for spec in learnt)]).tolist()
-        self.learnt, self.starts, self.width = learnt, ends[:-1], ends[-1] + len(pairs)
-        self.pairs = PairColumns(pairs, learnt, ends[-1])
+        self.learnt, spans = learnt, [own for _, own in placed(learnt)]
+        self.starts, end = [own.start for own in spans], spans[-1].stop if spans else 0
+        self.width, self.pairs = end + len(pairs), PairColumns(pairs, learnt, end)
         numbers = [(s, at) for s, at in zip(learnt, self.starts, strict=True) if isinstance(s, NumberFeature)]
         self.numbers, self.ranges = NumberSums(numbers), Ranges([feature for feature, _ in numbers])
         place = {name: at for at, name in enumerate(inputs)}

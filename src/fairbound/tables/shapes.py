@@ -15,7 +15,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables.bending import looked_at, useful
-from fairbound.tables.features import Feature
+from fairbound.tables.features import Feature, placed
 from fairbound.tables.growing import Growing
 from fairbound.tables.jumping import CELLS, Binned, jumps_of
 from fairbound.tables.jumping import MOST as MOST_JUMPS
@@ -107,9 +107,7 @@ def shaped(
 
 def _numbers(learnt: Sequence[Feature]) -> list[tuple[NumberFeature, int]]:
     """The numbers that vary, each with the place of its feature."""
-    starts = np.cumsum([0, *(len(spec.feature_names) for spec in learnt)]).tolist()
-    placed = zip(learnt, starts, strict=False)
-    return [(s, at) for s, at in placed if isinstance(s, NumberFeature) and s.sd is not None]
+    return [(s, own.start) for s, own in placed(learnt) if isinstance(s, NumberFeature) and s.sd is not None]
 
 
 def _bent(
@@ -159,13 +157,11 @@ def _grown(
     columns, pairs = list[Divided](), dict[Pair, None]()
     if options.pairs == "auto" or (options.pairs_by_labels and len(asked.labels) == 1):
         columns = divided(learnt, features, dict(zip(numbers, binned, strict=True)))
+    edges = {c: (place[column.sides[0].name], column.number.edges) for c, column in enumerate(columns) if column.number}
     for number, labels in enumerate(asked.labels):
         start = starts[number] if starts else None
         regression = Growing(features, labels, MOST_JUMPS + 3 * MOST_PAIRS, asked.loss, start)
         jumps = jumps_of(regression, binned, share)
-        edges = {
-            c: (place[column.sides[0].name], column.number.edges) for c, column in enumerate(columns) if column.number
-        }
         known = {(c, s) for c, (n, ends) in edges.items() for s, edge in enumerate(ends) if edge in jumps[n]}
         together = pairs_of(regression, columns, known, share)
         for c, s in together.jumps:

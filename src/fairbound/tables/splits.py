@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairbound.tables.cells import MISSING
-from fairbound.tables.features import CategoryFeature, Feature
+from fairbound.tables.features import CategoryFeature, Feature, placed
 from fairbound.tables.jumping import Binned
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.pairs import Side
@@ -48,10 +48,9 @@ class Divided(NamedTuple):
 def divided(learnt: Sequence[Feature], features: np.ndarray, numbers: Mapping[str, Binned]) -> list[Divided]:
     """The columns that can be split. learnt: of all columns; features: (m, d) of these; numbers: those that vary, by their
     names."""
-    columns, end = list[Divided](), 0
-    for spec in learnt:
-        start, end = end, end + len(spec.feature_names)
-        own, places = features[:, start:end], slice(start, end)
+    columns = list[Divided]()
+    for spec, places in placed(learnt):
+        own = features[:, places]
         if isinstance(spec, CategoryFeature):
             bins = np.where(own.any(axis=1), own.argmax(axis=1), len(spec.texts))
             columns.append(_categories(bins, [Side(spec.name, value=value) for value in spec.texts], places))
@@ -60,7 +59,7 @@ def divided(learnt: Sequence[Feature], features: np.ndarray, numbers: Mapping[st
         number = numbers[spec.name].coarser(BINS) if spec.name in numbers else Binned(np.empty(0), np.empty(0))
         if len(number.edges) == 1 and missing is None:
             side, high = _sides(spec, number)[0], number.bins == 1
-            if columns and (together := _together(columns[-1], high, side, end)) is not None:
+            if columns and (together := _together(columns[-1], high, side, places.stop)) is not None:
                 columns[-1] = together
             else:
                 columns.append(_categories(np.where(high, 0, 1), [side], places, dummies=True))

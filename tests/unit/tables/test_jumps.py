@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.cli.app import main
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
 from fairbound.tables.bending import regression
 from fairbound.tables.growing import Growing
@@ -217,27 +216,6 @@ def test_jumps_end_at_a_limit_of_all_together(monkeypatch: pytest.MonkeyPatch) -
     some = jumps_in(code[:, None] / 50, y, [0])[0]
     assert len(some) == 7
     assert set(some) <= set(whole)
-
-
-def test_the_fit_stands_where_a_regression_on_the_same_columns_does() -> None:
-    X, y, group = rows(4000)
-    encoder = TableEncoder(AUTO).fit(X, y)
-    plain = LogisticRegression(C=1e6, max_iter=2000).fit(encoder.transform(X), y)
-    ours = fb.FairClassifier(None, options=AUTO, objective="loss", weight_decay=0).fit(X, y, sensitive_features=group)
-    assert abs(ours.score(X, y) - plain.score(encoder.transform(X), y)) < 5e-4
-
-
-def test_the_command_line_trains_with_jumps_and_without(tmp_path, capsys) -> None:
-    X, y, group = rows(1500)
-    data, out = tmp_path / "rows.csv", tmp_path / "out"
-    X.assign(group=group, y=y).to_csv(data, index=False)
-    fit = ["fit", "--data", str(data), "--label", "y", "--group", "group", "--constraint", "demographic_parity <= 0.2"]
-    main([*fit, "--out", str(out), "--no-baseline", "--quiet"])
-    assert "code" in fb.FairClassifier.load(out / "model").encoder_.jumping
-    main([*fit, "--jumps", "0", "--out", str(out), "--no-baseline", "--quiet"])
-    assert fb.FairClassifier.load(out / "model").encoder_.jumping == {}
-    assert main([*fit, "--jumps", "3", "--out", str(out)]) == 2
-    assert "--jumps must be 0 or 'auto'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("told", ["a line", "an interval", "all but"])

@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.cli.app import main
 from fairbound.tables import TableEncoder, TableOptions
 from fairbound.tables.growing import Growing
 from fairbound.tables.jumping import Binned
@@ -517,14 +516,6 @@ def test_a_model_with_pairs_decides_as_the_best_rule_does_and_keeps_its_bound(tm
     assert np.array_equal(again.decision_function(new), model.decision_function(new))
 
 
-def test_the_fit_stands_where_a_regression_on_the_same_columns_does() -> None:
-    X, y, group = rows()
-    encoder = TableEncoder(AUTO).fit(X, y)
-    plain = LogisticRegression(C=1e6, max_iter=2000).fit(encoder.transform(X), y)
-    ours = fb.FairClassifier(None, options=AUTO, objective="loss", weight_decay=0).fit(X, y, sensitive_features=group)
-    assert abs(ours.score(X, y) - plain.score(encoder.transform(X), y)) < 5e-4
-
-
 def test_a_regressor_has_pairs_and_a_network_none() -> None:
     X, _, group = rows(1500)
     y = np.where((X.age > 50) == (X.job == "nurse"), 1.0, -1.0)
@@ -533,17 +524,3 @@ def test_a_regressor_has_pairs_and_a_network_none() -> None:
     assert {side.name for pair in model.encoder_.pairs for side in pair.sides} == {"age", "job"}
     network = fb.FairClassifier(None, model="mlp:4", budget="20 steps").fit(X, y, sensitive_features=group)
     assert network.encoder_.pairs == ()
-
-
-def test_the_command_line_trains_with_pairs_and_without(tmp_path, capsys) -> None:
-    X, y, group = rows(2000)
-    data, out = tmp_path / "rows.csv", tmp_path / "out"
-    X.assign(group=group, y=y).to_csv(data, index=False)
-    fit = ["fit", "--data", str(data), "--label", "y", "--group", "group", "--constraint", "demographic_parity <= 0.2"]
-    main([*fit, "--out", str(out), "--no-baseline", "--quiet"])
-    assert only(fb.FairClassifier.load(out / "model").encoder_).second.value == "nurse"
-    assert " & job=nurse" in (out / "report.html").read_text().replace("&amp;", "&")
-    main([*fit, "--pairs", "0", "--out", str(out), "--no-baseline", "--quiet"])
-    assert fb.FairClassifier.load(out / "model").encoder_.pairs == ()
-    assert main([*fit, "--pairs", "3", "--out", str(out)]) == 2
-    assert "--pairs must be 0 or 'auto'" in capsys.readouterr().err
