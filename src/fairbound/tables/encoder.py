@@ -51,9 +51,10 @@ from fairbound.tables.features import Feature, Unseen, names_out
 from fairbound.tables.identifiers import is_identifier
 from fairbound.tables.layout import Layout, OfCategory
 from fairbound.tables.learning import check_options, finite, infinite_error, learn_column, warned_of
-from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers
+from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, learn_numbers, slices
 from fairbound.tables.options import TableOptions
 from fairbound.tables.pairs import Pair
+from fairbound.tables.ranges import RangeCounts
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import Asked, shaped
 from fairbound.tables.stored import Learnt
@@ -264,8 +265,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         unseen = {spec.name: spec.fill(out, at, column) for spec, at, column in categories}
         counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])
         self._layout.pairs.fill(out, self._layout.by_name(numbers, categories))
-        values = [column.values for _, _, column in numbers]
-        return out, self._reported(read, positional, counted, values, categories, unseen)
+        seen = RangeCounts(self._layout.ranges, [column.values for _, _, column in numbers])
+        for part in slices(read.rows):
+            seen.look(part)
+        return out, self._reported(read, positional, counted, seen, categories, unseen)
 
     def weighted(self, table: Any, weight: np.ndarray) -> np.ndarray:
         """(n, k) float64: ``encode(table)[0] @ weight`` for weight (d, k), without making the features of a dense
@@ -282,10 +285,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             read = Table((), self._inputs, len(block.values), named=not positional)
         out = np.zeros((read.rows, weight.shape[1]))
         unseen = {spec.name: spec.add_weighted(out, at, column, weight) for spec, at, column in categories}
-        source = block or [column.values for _, _, column in numbers]
-        counted = self._layout.numbers.add(out, source, weight)
+        columns = [column.values for _, _, column in numbers]
+        source = block or Block.of(columns) or columns
+        seen = RangeCounts(self._layout.ranges, source)
+        counted = self._layout.numbers.add(out, source, weight, seen.look)
         self._layout.pairs.add_weighted(out, self._layout.by_name(numbers, categories, block), weight)
-        self.warn(self._reported(read, positional, counted, source, categories, unseen))
+        self.warn(self._reported(read, positional, counted, seen, categories, unseen))
         return out
 
     @property
@@ -318,12 +323,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         read: Table,
         positional: bool,
         counted: list[Tally],
-        source: Block | Sequence[np.ndarray],
+        seen: RangeCounts,
         categories: list[OfCategory],
         unseen: Mapping[str, Unseen],
     ) -> EncodeReport:
-        """The report on a table, which becomes ``last_report``. source: the columns of numbers. Raises: DataError for
-        infinities that are errors."""
+        """The report on a table, which becomes ``last_report``. Raises: DataError for infinities that are errors."""
         tallies = {spec.name: tally for spec, tally in zip(self._layout.numbers.features, counted, strict=True)}
         for name, tally in tallies.items():
             if tally.infinite and self.options.infinite == "error":
@@ -331,7 +335,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         gone = {spec.name: int(column.missing.sum()) for spec, _, column in categories}
         gone |= {name: tally.missing for name, tally in tallies.items()}
         known, gaps = set(self._inputs), [column.missing for _, _, column in categories] if all(gone.values()) else None
-        outside = self._layout.ranges.outside(source, gaps)
+        outside = seen.outside(gaps)
         self.last_report = EncodeReport(
             rows=read.rows,
             features=self._layout.width,

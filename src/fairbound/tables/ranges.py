@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairbound.tables.numbers import NumberFeature, slices
-from fairbound.tables.sums import Block
+from fairbound.tables.numbers import NumberFeature
+from fairbound.tables.sums import FOLD, Block
 
 TINY = 50.0
 """A number is tiny where it is so many times less than the one in the middle of training."""
@@ -27,57 +27,65 @@ class Outside:
     empty: int = 0
 
 
-FOLD = 64
-"""Rows of a table that are compared at once."""
-
-
 class Ranges:
     """The ranges of columns of numbers, in order."""
 
     def __init__(self, features: Sequence[NumberFeature]):
-        self._features = features
-        self._low = np.array([-math.inf if feature.low is None else feature.low for feature in features])
-        self._high = np.array([math.inf if feature.high is None else feature.high for feature in features])
-        self._tiny = np.array([_tiny(feature) for feature in features])
+        self.features = features
+        self.low = np.array([-math.inf if feature.low is None else feature.low for feature in features])
+        self.high = np.array([math.inf if feature.high is None else feature.high for feature in features])
+        self.tiny = np.array([_tiny(feature) for feature in features])
 
-    def outside(self, source: Block | Sequence[np.ndarray], gaps: Sequence[np.ndarray] | None) -> Outside:
-        """What lies outside in columns (n,) of numbers, as many as there are features. gaps: (n,) bool of each other column,
-        where it has no value; None where some column has one in every row."""
+
+class RangeCounts:
+    """Counts, for some rows of columns after others, of what lies outside the ranges.
+
+    source: columns (n,) of numbers, as many as there are ranges.
+    """
+
+    def __init__(self, ranges: Ranges, source: Block | Sequence[np.ndarray]):
+        self.ranges, self.source = ranges, source
+        self._left = np.zeros(len(ranges.features), dtype=bool)
+        self._counts = np.zeros((3, len(ranges.features)), dtype=np.int64)
+
+    def look(self, part: slice) -> None:
+        """Count some rows, of which there is at least one. Columns that stay within their ranges there are passed over."""
+        source, ranges = self.source, self.ranges
+        if isinstance(source, Block):
+            least, most = (ends_of(source.values[part], end)[source.at] for end in (np.fmin, np.fmax))
+        else:
+            least, most = (np.array([end.reduce(column[part]) for column in source]) for end in (np.fmin, np.fmax))
+        left = ~((least >= ranges.low) & (most <= ranges.high)) & ~np.isnan(least)
+        flagged = np.flatnonzero(left | (least < ranges.tiny))
+        if not len(flagged):
+            return
+        self._left |= left
+        if isinstance(source, Block):
+            values = source.values[part][:, source.at[flagged]].astype(np.float64)
+        else:
+            values = np.column_stack([np.asarray(source[j][part], dtype=np.float64) for j in flagged.tolist()])
+        self._counts[:, flagged] += _counted(values, *(of[flagged] for of in (ranges.low, ranges.high, ranges.tiny)))
+
+    def outside(self, gaps: Sequence[np.ndarray] | None) -> Outside:
+        """What lies outside in the rows that were counted. gaps: (n,) bool of each other column, where it has no value;
+        None where some column has one in every row."""
         found = Outside()
-        columns = source.columns if isinstance(source, Block) else source
+        columns = self.source.columns if isinstance(self.source, Block) else self.source
         if gaps is not None and len(columns) + len(gaps) > 1:
             found.empty = empty_rows([*map(np.isnan, columns), *gaps])
-        if not len(columns) or not len(columns[0]):
-            return found
-        if isinstance(source, Block):
-            least, most = (ends_of(source.values, end)[source.at] for end in (np.fmin, np.fmax))
-        else:
-            least, most = (np.array([end.reduce(column) for column in columns]) for end in (np.fmin, np.fmax))
-        some = ~((least >= self._low) & (most <= self._high)) & ~np.isnan(least)
-        small = least < self._tiny
-        flagged = np.flatnonzero(some | small)
-        for j, counts in zip(flagged.tolist(), self._counted(source, flagged).T.tolist(), strict=True):
-            _tell(found, self._features[j], bool(some[j]), *counts)
+        counted = zip(self.ranges.features, self._left.tolist(), self._counts.T.tolist(), strict=True)
+        for feature, left, counts in counted:
+            _tell(found, feature, left, *counts)
         return found
 
-    def _counted(self, source: Block | Sequence[np.ndarray], flagged: np.ndarray) -> np.ndarray:
-        """(3, k) how many rows of each of these columns are beyond training's range, far beyond it, and tiny; infinities are
-        missing. A few rows at a time, as those of a table lie together."""
-        low, high, tiny = (of[flagged] for of in (self._low, self._high, self._tiny))
-        width, counts = high - low, np.zeros((3, len(flagged)), dtype=np.int64)
-        rows = len(source.values if isinstance(source, Block) else source[0])
-        for part in slices(rows if len(flagged) else 0):
-            if isinstance(source, Block):
-                values = source.values[part][:, source.at[flagged]].astype(np.float64)
-            else:
-                values = np.column_stack([np.asarray(source[j][part], dtype=np.float64) for j in flagged])
-            values[np.isinf(values)] = np.nan
-            beyond = (values < low) | (values > high)
-            counts[0] += np.count_nonzero(beyond, axis=0)
-            if beyond.any():
-                counts[1] += np.count_nonzero((values < low - width) | (values > high + width), axis=0)
-            counts[2] += np.count_nonzero(np.abs(values) < tiny, axis=0)
-        return counts
+
+def _counted(values: np.ndarray, low: np.ndarray, high: np.ndarray, tiny: np.ndarray) -> np.ndarray:
+    """(3, k) how many values (n, k), which are changed, are beyond training's range, far beyond it, and tiny; infinities
+    are missing."""
+    values[np.isinf(values)] = np.nan
+    beyond, width = (values < low) | (values > high), high - low
+    far = (values < low - width) | (values > high + width) if beyond.any() else beyond
+    return np.array([np.count_nonzero(of, axis=0) for of in (beyond, far, np.abs(values) < tiny)])
 
 
 def _tell(found: Outside, spec: NumberFeature, some: bool, beyond: int, far: int, tiny: int) -> None:
@@ -102,7 +110,9 @@ def ends_of(values: np.ndarray, end: np.ufunc) -> np.ndarray:
         return np.asarray(end.reduce(values, axis=0))
     whole = len(values) // FOLD * FOLD
     folded = end.reduce(values[:whole].reshape(whole // FOLD, -1), axis=0).reshape(FOLD, -1)
-    return np.asarray(end.reduce(np.concatenate([folded, values[whole:]]), axis=0))
+    if whole < len(values):
+        folded = np.concatenate([folded, values[whole:]])
+    return np.asarray(end.reduce(folded, axis=0))
 
 
 def _tiny(spec: NumberFeature) -> float:

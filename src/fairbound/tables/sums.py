@@ -12,7 +12,7 @@ between two of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,8 @@ from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
 CELLS_COPIED = 1 << 18
 """A frame with at most so many cells is copied into one array, which is quicker than to look at every column."""
+FOLD = 64
+"""Rows are read a multiple of so many at a time, as their ends are looked for so many at once."""
 _FAR = 64.0  # |mean| over sd: above it a weighted number's own rounding is 64 times its feature's or more
 
 
@@ -108,20 +110,27 @@ class NumberSums:
         """(c,) where the features of each number, but for that of gaps, end."""
         return [int(at) + feature.indicator_at for feature, at in zip(self.features, self.at, strict=True)]
 
-    def add(self, out: np.ndarray, source: Block | Sequence[np.ndarray], weight: np.ndarray) -> list[Tally]:
+    def add(
+        self,
+        out: np.ndarray,
+        source: Block | Sequence[np.ndarray],
+        weight: np.ndarray,
+        look: Callable[[slice], None],
+    ) -> list[Tally]:
         """Add the columns' features times their weights to out (n, k), in float64; returns what was counted of every
         column.
 
-        source: the columns (n,). weight: (d, k) of all features.
+        source: the columns (n,). weight: (d, k) of all features. look: is called before some rows are read, which are in
+        the cache for both.
         Raises: DataError where a value is so far from training that its feature is not a finite float.
         """
         tallies = [Tally() for _ in self.features]
         if not tallies:
             return tallies
-        found = source if isinstance(source, Block) else Block.of(source)
-        work = _Work(self, found or source, weight, len(out))
+        work = _Work(self, source, weight, len(out))
         with np.errstate(over="ignore", invalid="ignore"):
             for part in slices(len(out), work.size):
+                look(part)
                 sums = work.sums(work.read(part))
                 if not np.isfinite(sums).all():
                     sums = work.mended(part, tallies)
@@ -146,7 +155,7 @@ class _Work:
         self.slope[self.places] = slope
         self.off = [(int(self.places[j]), float(mean[j])) for j in np.flatnonzero(far)]
         parts = width * (2 if len(columns._knots) else 1)
-        self.size = min(rows, max(CELLS_AT_ONCE // parts, 1))
+        self.size = min(rows, max(CELLS_AT_ONCE // (parts * FOLD), 1) * FOLD)
         self.jumps = [
             (
                 place,

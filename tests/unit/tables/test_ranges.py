@@ -11,7 +11,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError
-from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
+from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, read_table
 from fairbound.tables.encode_report import merged_reports
 from fairbound.tables.ranges import FOLD, ends_of
 
@@ -157,3 +157,28 @@ def test_least_and_greatest_are_those_of_every_row(kind: type, rows: int) -> Non
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # of a column without a number
                 assert np.array_equal(ends_of(of, end), expected(of, axis=0), equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["array", "by column", "frame", "texts beside"])
+def test_what_lies_outside_is_counted_wherever_it_lies(kind: str) -> None:
+    """Numbers outside in the first rows, in the middle, in the last one and everywhere, of more rows than are read at once."""
+    rows = 20_003
+    x = np.random.default_rng(0).uniform(10, 20, (rows, 40))
+    trained = {"array": x, "by column": np.asfortranarray(x), "frame": pd.DataFrame(x)}.get(kind)
+    if trained is None:
+        trained = pd.DataFrame(x).assign(job=np.resize(["a", "b"], rows))
+    encoder = TableEncoder(TableOptions(infinite="missing")).fit(trained)
+    new = trained.copy()
+    values = new if isinstance(new, np.ndarray) else new.iloc[:, :40].to_numpy(copy=True)
+    values[[0, 5, 9_000], 3], values[-1, 7], values[2, 12] = 1000, -1000, np.inf
+    values[:, 9], values[15_000:, 11] = 0.01, 25
+    if values is not new:
+        new.iloc[:, :40] = values
+    with pytest.warns(match="training's range"):
+        encoder.weighted(new, np.ones((len(encoder.feature_names), 1)))
+    names = list(encoder.columns)
+    for report in (encoder.last_report, encoder.encode(new)[1]):
+        assert report.far == {names[3]: 3, names[7]: 1}
+        assert report.beyond == {names[3]: 3, names[7]: 1, names[9]: rows, names[11]: rows - 15_000}
+        assert report.tiny == {names[9]: rows}
+        assert sorted(report.ranges) == sorted(names[j] for j in (3, 7, 9, 11, 12))
