@@ -21,7 +21,7 @@ SHORT = {"dp": "demographic_parity", "eo": "equalized_odds", "eop": "equal_oppor
 to find the one that was meant."""
 
 ELSEWHERE = {
-    "selection_rate": "demographic_parity", "positive_rate": "demographic_parity", "mean": "demographic_parity",
+    "selection_rate": "demographic_parity", "positive_rate": "demographic_parity", "mean": "demographic_parity, prediction_parity",
     "independence": "demographic_parity", "true_positive_rate": "true_positive_rate_parity",
     "sensitivity": "true_positive_rate_parity", "false_positive_rate": "false_positive_rate_parity",
     "true_negative_rate": "false_positive_rate_parity", "specificity": "false_positive_rate_parity",
