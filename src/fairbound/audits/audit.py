@@ -48,6 +48,7 @@ from fairbound.rows.scores import (
     tell_probabilities,
     usual_threshold,
 )
+from fairbound.rows.weighted import counted
 
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
 
@@ -117,6 +118,9 @@ def audit(
     classes = None if classes is None else class_tuple(classes)
     if compare is not None and not isinstance(compare, Mapping):
         raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
+    sample_weight, scores, y, sensitive_features, clusters, compare = counted(
+        sample_weight, scores, y, sensitive_features, clusters, compare
+    )
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}

@@ -49,6 +49,7 @@ from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import decided_scores
+from fairbound.rows.weighted import counted
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
 BISECTIONS = 60
@@ -87,6 +88,7 @@ def compare(
     if draws < 100:
         raise OptionError(f"draws must be at least 100, got {draws}.")
     bounds = constraints(constraint)
+    sample_weight, first, second, y, sensitive_features = counted(sample_weight, first, second, y, sensitive_features)
     known = None if classes is None else class_tuple(classes)
     if known is not None and len(known) > 2:
         raise OptionError(f"compare takes labels of two classes, got classes of {len(known)}.")

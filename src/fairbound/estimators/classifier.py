@@ -155,7 +155,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         given = X, y, sensitive_features, sample_weight
         if self.certify:
             return fit_certified(self, LabelledRows, *given)
-        return self._fit(X, LabelledRows.of(self, *given))
+        rows = LabelledRows.of(self, *given)
+        return self._fit(rows.X, rows)
 
     @timed
     @on_few_threads

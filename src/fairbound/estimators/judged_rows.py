@@ -26,8 +26,9 @@ from fairbound.ranking.documents import Documents, read_relevance
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
-from fairbound.rows.reading import frame_of, read_weights, take_rows, warn_of_order
+from fairbound.rows.reading import plain_column, read_weights, take_rows, warn_of_order
 from fairbound.rows.split import stratified_split
+from fairbound.rows.weighted import counted, weighted_rows
 from fairbound.tables import Chunks, Encoded
 from fairbound.tables.naming import named_features
 
@@ -120,7 +121,9 @@ class LabelledRows(GroupedRows):
 
     @classmethod
     def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
-        """The rows that `classifier`, a FairClassifier, is to be fitted on. Raises: DataError as its `fit` does."""
+        """The rows that `classifier`, a FairClassifier, is to be fitted on, those with a weight above 0.
+        Raises: DataError as its `fit` does."""
+        X, y, sensitive_features, sample_weight = _counted(X, y, sensitive_features, sample_weight)
         stated, shards = constraints(classifier.constraint), shards_of(classifier)
         groups = _groups(X, y, sensitive_features, compares_groups(stated, classifier.objective))
         groups = same_groups(groups, shards) if groups else groups
@@ -201,7 +204,9 @@ class NumberRows(GroupedRows):
 
     @classmethod
     def of(cls, regressor: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> NumberRows:
-        """The rows that `regressor`, a FairRegressor, is to be fitted on. Raises: DataError as its `fit` does."""
+        """The rows that `regressor`, a FairRegressor, is to be fitted on, those with a weight above 0.
+        Raises: DataError as its `fit` does."""
+        X, y, sensitive_features, sample_weight = _counted(X, y, sensitive_features, sample_weight)
         targets = finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))
         groups = _groups(X, y, sensitive_features, [b.text for b in constraints(regressor.constraint)])
         n = len(targets)
@@ -296,6 +301,17 @@ def _groups(X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], **mo
     return None
 
 
+def _counted(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Any, ...]:
+    """What a `fit` was given, without the rows of weight 0."""
+    rows = None if y is None else weighted_rows(sample_weight)
+    if rows is None:
+        return X, y, sensitive_features, sample_weight
+    n = len(plain_column(sample_weight))
+    weight, y, sensitive_features = counted(sample_weight, y, named_features(X, sensitive_features))
+    check_lengths(X, n, no_groups(n))
+    return taken(X, rows), y, sensitive_features, weight
+
+
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     return None if sample_weight is None else read_weights(sample_weight, n)
 
@@ -313,6 +329,4 @@ def taken(table: Any, rows: np.ndarray) -> Any:
         return table.take(rows)
     if isinstance(table, Encoded):
         return Encoded(table.features[rows], table.report, table.encoder)
-    if frame_of(table) is None and not hasattr(table, "shape"):
-        return [table[i] for i in rows.tolist()]
     return take_rows(table, rows)

@@ -71,7 +71,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         given = X, y, sensitive_features, sample_weight
         if self.certify:
             return fit_certified(self, NumberRows, *given)  # type: ignore[no-any-return]
-        return self._fit(X, NumberRows.of(self, *given))
+        rows = NumberRows.of(self, *given)
+        return self._fit(rows.X, rows)
 
     @timed
     @on_few_threads

@@ -66,9 +66,11 @@ def library_type(native: Any) -> str:
 
 
 def take_rows(table: Any, rows: np.ndarray) -> Any:
-    """The rows numbered `rows` of a frame, an array or a sparse matrix, in the same form."""
-    frame = frame_of(table)
-    return table[rows] if frame is None else frame[rows].to_native()
+    """The rows numbered `rows` (k,) of a frame, a Series, an array, a sparse matrix or a list, in its form."""
+    native = frame_of(table) if series_of(table) is None else series_of(table)
+    if native is not None:
+        return native[rows].to_native()
+    return table[rows] if hasattr(table, "shape") else [table[i] for i in rows.tolist()]
 
 
 def plain_array(values: Any) -> np.ndarray:
