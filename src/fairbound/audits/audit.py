@@ -116,11 +116,8 @@ def audit(
     check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     classes = None if classes is None else class_tuple(classes)
-    if compare is not None and not isinstance(compare, Mapping):
-        raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
-    sample_weight, scores, y, sensitive_features, clusters, compare = counted(
-        sample_weight, scores, y, sensitive_features, clusters, compare
-    )
+    rows = scores, y, sensitive_features, clusters, _compared(compare)
+    (sample_weight, scores, y, sensitive_features, clusters, compare), left = _counted(qid, sample_weight, *rows)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(NO_POSITIVE)
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
@@ -129,13 +126,29 @@ def audit(
         scores, y, classes, data = decisions_alone(scores, threshold, classes, positive, data)
         positive, notes = None, [*notes, SAID]
     given = Given(
-        scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare or {},
+        scores, y, sensitive_features, classes, positive, threshold, confidence, sample_weight, compare,
         _together(clusters, y, bounds, qid), outcomes, power,
     )  # fmt: skip
     named = data.pop("clusters", {}).get("column", getattr(clusters, "name", None))
     facts = _judged(given, qid, bounds, together, data | facts_of_clusters(given.clusters, named))
-    notes = [*notes, *words_of_clusters(given.clusters), *words_of_power(power)]
+    notes = [*notes, *left, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
+
+
+def _compared(compare: Any) -> Mapping[str, Any]:
+    """The scores of other models by name. Raises: OptionError for what is no mapping."""
+    if compare is not None and not isinstance(compare, Mapping):
+        raise OptionError("compare must be a mapping of names to scores, such as {'other model': scores}.")
+    return compare or {}
+
+
+def _counted(qid: Any, sample_weight: Any, *columns: Any) -> tuple[tuple[Any, ...], list[str]]:
+    """Weights and columns of the rows with a weight above 0, and what is said of others. A ranking takes no weights."""
+    if qid is not None:
+        return (sample_weight, *columns), []
+    out = counted(sample_weight, *columns)
+    n, kept = (0 if weight is None else len(weight) for weight in (sample_weight, out[0]))
+    return out, [f"{n - kept:,} of {n:,} rows have the weight 0 and are left out."] if kept < n else []
 
 
 def _together(clusters: Any, y: Any, bounds: Sequence[Bound], qid: Any) -> np.ndarray | None:

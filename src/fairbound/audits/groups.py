@@ -42,7 +42,7 @@ def group_facts(
     for name, other in others.items():
         said += one_decision(other.predicted, f"By the compared model {name!r} every row")
         comparison.append(compared_model(name, _metrics(other, outcomes), [b.judge(other, alpha) for b in bounds]))
-    said += [*_weightless(rows), *filter(None, (b.met_trivially(rows) for b in bounds))]
+    said += filter(None, (b.met_trivially(rows) for b in bounds))
     profiles, roc = percentile_profiles(rows, bounds), roc_pictures(rows, bounds)
     return {
         "metrics": _metrics(rows, outcomes),
@@ -72,21 +72,6 @@ def claim_no_ranking(found: dict[str, Any]) -> None:
     """Take the area under the ROC curve out of the facts of decisions, which rank nobody; the note that they are
     decisions says why."""
     found["metrics"] |= {"auc": None} if "auc" in found["metrics"] else {}
-
-
-def _weightless(rows: Scored) -> list[str]:
-    """A sentence for every group all of whose rows have the weight 0: nothing can be said of it."""
-    if rows.weight is None:
-        return []
-    out, some = [], rows.weight > 0
-    for name, labels, code in rows.groups.by_attribute:
-        for i, label in enumerate(labels):
-            mine = code == i
-            if mine.any() and not some[mine].any():
-                out.append(
-                    f"All {int(mine.sum()):,} rows of group {label!r} of {name} have the weight 0, so nothing can be said of it."
-                )
-    return out
 
 
 def _metrics(rows: Scored, outcomes: bool = True) -> dict[str, float | None]:

@@ -306,7 +306,7 @@ def _counted(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tup
     rows = None if y is None else weighted_rows(sample_weight)
     if rows is None:
         return X, y, sensitive_features, sample_weight
-    n = len(plain_column(sample_weight))
+    n = plain_column(sample_weight).size
     weight, y, sensitive_features = counted(sample_weight, y, named_features(X, sensitive_features))
     check_lengths(X, n, no_groups(n))
     return taken(X, rows), y, sensitive_features, weight

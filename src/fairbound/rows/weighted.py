@@ -18,7 +18,7 @@ def weighted_rows(sample_weight: Any) -> np.ndarray | None:
     Raises: DataError as `read_weights`."""
     if sample_weight is None:
         return None
-    weight = read_weights(sample_weight, len(plain_column(sample_weight)))
+    weight = read_weights(sample_weight, plain_column(sample_weight).size)
     return None if weight.all() else np.flatnonzero(weight)
 
 
@@ -41,5 +41,5 @@ def counted(sample_weight: Any, *columns: Any) -> tuple[Any, ...]:
     rows = weighted_rows(sample_weight)
     if rows is None:
         return sample_weight, *columns
-    n = len(plain_column(sample_weight))
+    n = plain_column(sample_weight).size
     return tuple(column_of_rows(column, rows, n) for column in (sample_weight, *columns))

@@ -87,11 +87,12 @@ def test_how_scores_were_read_is_noted():
     assert not fb.audit(p, y, g, PARITY, threshold=0.0)["notes"]
 
 
-def test_a_group_of_weight_0_has_its_reason():
+def test_rows_of_weight_0_are_left_out_and_spoken_of():
     s, y, g = rows()
     found = fb.audit(s, y, g, PARITY, sample_weight=(g == "F").astype(float))
-    assert found["verdict"] == "insufficient"
-    assert any("rows of group 'M' of group have the weight 0" in said for said in found["warnings"])
+    assert found["verdict"] == "insufficient" and [group["group"] for group in found["groups"]] == ["F"]
+    gone = f"{(g == 'M').sum():,} of {len(g):,} rows have the weight 0 and are left out."
+    assert gone in found["notes"]
 
 
 @pytest.mark.parametrize("threshold", [[0.5], "0", float("nan"), True, 1j])

@@ -61,7 +61,7 @@ def test_so_are_a_regressor_a_certificate_and_a_feasible_bound() -> None:
 
 
 def test_verdicts_and_comparisons_are_those_of_the_other_rows() -> None:
-    X, y, group, weight, kept = rows()
+    _, y, group, weight, kept = rows()
     scores, other = np.random.default_rng(1).normal(size=(2, N))
     bound, people = "demographic_parity <= 0.2", np.arange(N) // 2
     options = {"threshold": 0, "compare": {"other": other}}
@@ -69,6 +69,7 @@ def test_verdicts_and_comparisons_are_those_of_the_other_rows() -> None:
     options["compare"] = {"other": other[kept]}
     of_others = (scores[kept], y[kept], group[kept], bound)
     alone = fb.audit(*of_others, sample_weight=weight[kept], clusters=people[kept], **options)
+    assert found["notes"].pop(-2) == f"{(~kept).sum()} of {N} rows have the weight 0 and are left out."
     assert found | {"created": 0} == alone | {"created": 0}
     found = fb.compare(scores, other, y, group, bound, threshold=0, sample_weight=weight)
     alone = fb.compare(scores[kept], other[kept], *of_others[1:], threshold=0, sample_weight=weight[kept])
