@@ -22,6 +22,7 @@ from fairbound.cli.splitting import Parts, Split, encoded_parts, group_warnings
 from fairbound.cli.training import Trained, held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions, TrainOptions
 from fairbound.estimators.certifying import check_certifiable
+from fairbound.estimators.choosing import penalises_groups, without_bounds
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.fit_report import WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
@@ -64,7 +65,9 @@ def run_fit(options: FitOptions) -> Outcome:
         say(said)
 
     def fitted(_: np.ndarray, stated: list, certify: float) -> FairClassifier:
-        return train(options, stated, parts, shards) if parts else train_certified(options, stated, rows, certify)
+        if parts is None:
+            return train_certified(options, stated, rows, certify)
+        return train(options, stated, parts, shards, beside=bool(bounds) and not stated)
 
     done = trained(options, bounds, rows, split, fitted)
     if shards.place:
@@ -102,27 +105,31 @@ def certified_parts(rows: InputRows, done: Trained) -> Parts:
     return Parts(rows, done.split, encoded, encoded)
 
 
-def train(options: TrainOptions, bounds: list, parts: Parts, shards: Shards = ALONE) -> FairClassifier:
-    """The classifier of these options on the training rows; without bounds, the unconstrained one. shards: the
-    processes that train together; each has read all rows and trains on its own part."""
+def train(
+    options: TrainOptions, bounds: list, parts: Parts, shards: Shards = ALONE, *, beside: bool = False
+) -> FairClassifier:
+    """The classifier of these options on the training rows. shards: the processes that train together; each has read all
+    rows and trains on its own part. beside: as in `of_options`."""
     rows, numbers, table = parts.rows, parts.split.train, parts.train
-    classifier = of_options(options, bounds, rows)
+    classifier = of_options(options, bounds, rows, beside)
     if not shards.alone:
         mine = np.arange(shards.place, len(numbers), shards.count)
         numbers, table = numbers[mine], taken(table, mine)
         classifier.set_params(distributed=True)
     minimised = objective_of(options.objective)
     compares = bounds or options.group_terms or (minimised is not None and "groups" in minimised.needs)
+    compares = compares or penalises_groups(classifier.algorithm)
     groups = rows.groups_of(numbers) if compares else None
     with silenced(ConvergenceWarning, DataWarning):  # `reader_warnings` says it
         return classifier.fit(table, rows.y[numbers], groups, rows.weight_of(numbers))
 
 
-def of_options(options: TrainOptions, bounds: list, rows: InputRows) -> FairClassifier:
-    """The classifier that the options name, not fitted yet."""
+def of_options(options: TrainOptions, bounds: list, rows: InputRows, beside: bool = False) -> FairClassifier:
+    """The classifier that the options name, not fitted yet. beside: whether it is the one without bounds that another is
+    compared with."""
     return FairClassifier(
         bounds or None,
-        **parameters(options),
+        **(parameters(options) | ({"algorithm": without_bounds(options.algorithm)} if beside else {})),
         objective=options.objective,
         weight_decay=amount("weight_decay", options.weight_decay),
         batch_size=options.batch_size,

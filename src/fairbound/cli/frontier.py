@@ -110,7 +110,7 @@ def _of_seed(
     for bound in [None, *stated]:
         if bound is not None:
             say(f"{rows.name}: seed {options.seed}, {bound.text}")
-        classifier = train(options, [] if bound is None else [bound], parts)
+        classifier = train(options, [] if bound is None else [bound], parts, beside=bound is None)
         held = judged_rows(classifier, rows, parts.held, split.test, by_class=by_class(stated))
         found = audit(**held, constraint=bound or stated[-1], confidence=options.confidence)
         point = _point(bound, options.seed, found, classifier)

@@ -10,6 +10,7 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import AUCLoss, ClassLosses, objective_of
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
+from fairbound.methods.method import declared
 from fairbound.models.mlp import is_built_in, is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import has_last_layer
@@ -56,6 +57,18 @@ def asked_for(algorithm: Any) -> Chosen:
         return Chosen(algorithm)
     method = algorithm_named(algorithm)
     return Chosen(method, margins=MARGINS if getattr(method, "keeps_room", False) else ())
+
+
+def penalises_groups(algorithm: Any) -> bool:
+    """Whether it names a method that needs groups, with bounds or without."""
+    return algorithm != "auto" and bool(declared(asked_for(algorithm).method, "penalises_groups", False))
+
+
+def without_bounds(algorithm: Any) -> Any:
+    """The algorithm of the model without bounds beside one that `algorithm` trains under bounds: itself, or "auto" in
+    place of a method that penalises differences of groups, or needs bounds to be differences of convex functions."""
+    differences = algorithm != "auto" and "differences" in asked_for(algorithm).method.needs
+    return "auto" if differences or penalises_groups(algorithm) else algorithm
 
 
 def chosen(

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 from fairbound.base.errors import DataWarning, silenced
+from fairbound.estimators.choosing import without_bounds
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.training_rows import at_once, without
 from fairbound.fairness.bound import Bound
@@ -26,7 +27,8 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
     """
     table = rows.X if before is None else _as_read(before, rows.X)
     for bounds in stages:
-        made = clone(estimator).set_params(certify=False, constraint=list(bounds) or None)
+        algorithm = estimator.algorithm if bounds else without_bounds(estimator.algorithm)
+        made = clone(estimator).set_params(certify=False, constraint=list(bounds) or None, algorithm=algorithm)
         if not bounds and hasattr(made, "use_groups_at_prediction"):
             made.set_params(use_groups_at_prediction=False)
         whole = before is not None and before.fit_report_["algorithm"] == FullBatchALM.name

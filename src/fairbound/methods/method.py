@@ -86,7 +86,8 @@ class Method(Protocol[S]):
     and `put`; `keeps_room` = True, that its option `margin` is the share of each bound to stay below it by;
     `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations
     (`Problem.lifted`); `all_rows` = True, that its steps take all rows, whatever sampling is asked for, and
-    `heeds_bounds` = False, that it minimises f alone: `solve` says so where it shows progress (`declared`).
+    `heeds_bounds` = False, that it minimises f alone: `solve` says so where it shows progress (`declared`);
+    `penalises_groups` = True, that it needs groups, with bounds or without.
     """
 
     name: ClassVar[str]

@@ -38,6 +38,7 @@ class SGDCorrelation(SGD):
     name: ClassVar[str] = "sgd_correlation"
     partial: ClassVar[bool] = False
     heeds_bounds: ClassVar[bool] = True
+    penalises_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

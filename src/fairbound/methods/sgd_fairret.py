@@ -55,6 +55,7 @@ class SGDFairret(SGD):
     penalty: Penalty | None = None
     name: ClassVar[str] = "sgd_fairret"
     heeds_bounds: ClassVar[bool] = True
+    penalises_groups: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {"paper": {"step_size": 0.05, "strength": 0.5}}
 
     def __post_init__(self) -> None:

@@ -710,3 +710,28 @@ def test_groups_left_out_by_fewest_are_named_before_a_bound_is_chosen(run, tmp_p
     code, text, _ = run("feasibility", *usual, "--constraint", f"{bound} <= 0.2")
     assert code == 0 and "Left out (fewest=20): 1 group with" in text
     assert json.loads((tmp_path / "feasibility.json").read_text())["left_out"] == ["X"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "bound"),
+    [
+        ("sgd_fairret", "demographic_parity <= 0.2"),
+        ("sgd_correlation", "demographic_parity <= 0.2"),
+        ("idca", "partial_statistical_parity[0.5:0.9] <= 0.5"),
+    ],
+)
+def test_a_method_that_needs_groups_or_a_bound_has_a_model_without_bounds_beside_it(
+    run, csv, tmp_path, algorithm, bound
+):
+    short = ["--algorithm", algorithm, "--budget", "3 steps"]
+    code, _, said = fit(run, csv, tmp_path / "out", "--constraint", bound, *short)
+    assert code in (0, 1, 3), said
+    audit = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert [m["name"] for m in audit["comparison"]] == ["constrained", "unconstrained"]
+    notion, _, number = bound.partition(" <= ")
+    source = ["--data", csv, "--label", "approved", "--group", "sex", *short, "--seeds", 1]
+    code, _, said = run("frontier", *source, "--constraint", notion, "--bounds", number, "--out", tmp_path / "f")
+    assert code == 0, said
+    if algorithm != "idca":  # a penalty without a bound
+        assert fit(run, csv, tmp_path / "alone", *short)[0] == 0
+        assert fb.load(tmp_path / "alone" / "model").fit_report_["algorithm"] == algorithm
