@@ -128,7 +128,9 @@ class CountedShares:
             if rng.random() < DOWN:
                 down = columns @ (self.share * (self.targets - scores))
                 part = rng.choice(BESIDE) * part + down / max(float(np.linalg.norm(down)), TINY)
-                part /= np.linalg.norm(part)
+                if not (length := float(np.linalg.norm(part))):
+                    continue  # the two are opposite
+                part /= length
             along = part @ columns
             t = self.lowest(scores, along, rng.choice(REACHES))
             scores = scores + t * along

@@ -85,3 +85,12 @@ def test_a_fit_takes_the_lines_unless_rows_are_held_back(monkeypatch):
     assert asked == [1]
     fb.FairRegressor(BOUNDS[0], validation=0.3).fit(X, Y, GROUP)
     assert asked == [1]
+
+
+def test_a_random_part_that_is_opposite_to_steepest_descent_makes_no_line():
+    """Of one coordinate both are 1 or -1, and their sum is often 0."""
+    counted = lines.CountedShares.of(made())
+    x = next(iter(inside())).numpy()
+    for seed in range(5):
+        moved = counted.walk(counted.features @ x, counted.features.T[:1], np.random.default_rng(seed))
+        assert np.isfinite(moved).all()
