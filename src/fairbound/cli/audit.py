@@ -34,6 +34,8 @@ from fairbound.cli.judged_model import (
     check_positive,
     encoded_rows,
     encoding_notes,
+    in_words_of,
+    labels_of_training,
     left_out_in_training,
     model_facts,
 )
@@ -86,7 +88,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         if of_labels and set(texts_of(frame[column])) <= names:
             measured, notes = {"scores": frame[column], "y": frame[label]}, [f"The predictions are labels of {label}."]
         else:
-            two = _zero_or_one(frame, label, options.positive, options)
+            two = _zero_or_one(frame, label, options)
             with in_file(options.data, frame.index.to_numpy()):
                 scores = decided_or_scored(frame, column, two["classes"], stated)
                 read_as = as_logits(scores, options.threshold)[1]
@@ -127,11 +129,10 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     classifier, bounds = _model_and_bounds(options, folder, columns)
     score = None if classifier is not None else one_column(options.score, columns, "--score")
-    positive = options.positive if classifier is None else str(classifier.classes_[1])
     labels, unlabelled = labelled_rows(
         narrow_columns(options, [label], chunk_rows), label, options.drop_missing_labels, options.data
     )
-    two, kept = _zero_or_one(labels, label, positive, options), labels.index.to_numpy()
+    two, kept = _zero_or_one(labels, label, options, classifier), labels.index.to_numpy()
     target, classes, at = two["y"], two["classes"], 0
     merged: AuditCounts | None = None
     model = None if classifier is None else JudgedInParts(classifier)
@@ -191,16 +192,22 @@ def _scores_of_model(
             )
         return {
             "scores": classifier.predict(encoded, groups),
-            "y": frame[label],
+            "y": in_words_of(frame[label], classifier.classes_.tolist()),
             "classes": classifier.classes_.tolist(),
         }
-    check_positive(classifier, options.positive)
-    two = _zero_or_one(frame, label, str(classifier.classes_[1]), options)
+    two = _zero_or_one(frame, label, options, classifier)
     return {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0, **two}
 
 
-def _zero_or_one(frame: Any, label: str, positive: str | None, options: AuditOptions) -> dict[str, Any]:
-    """The label column as 0 and 1, and the labels that these mean."""
+def _zero_or_one(
+    frame: Any, label: str, options: AuditOptions, classifier: FairClassifier | None = None
+) -> dict[str, Any]:
+    """The label column as 0 and 1, and the labels that these mean, which are those of the saved model where there is one."""
+    labels, positive = frame[label], options.positive
     with in_label(options.data, label, frame.index.to_numpy()):
-        target, classes = binary_labels(frame[label], positive)
+        if classifier is not None:
+            labels = labels_of_training(labels, classifier)
+            check_positive(classifier, positive)
+            positive = str(classifier.classes_[1])
+        target, classes = binary_labels(labels, positive)
     return {"y": target, "classes": classes}

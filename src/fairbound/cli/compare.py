@@ -29,7 +29,13 @@ from fairbound.cli.columns import (
     with_decisions,
 )
 from fairbound.cli.decided import left_out_words
-from fairbound.cli.judged_model import label_of_training, model_of_two_classes
+from fairbound.cli.judged_model import (
+    check_positive,
+    in_words_of,
+    label_of_training,
+    labels_of_training,
+    model_of_two_classes,
+)
 from fairbound.cli.judging_options import CompareOptions
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
@@ -71,10 +77,12 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
     folders = _folders(options)
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
-    known = [str(m.classes_[1]) for m in models if m is not None]
+    known = [str(m.classes_[1]) for m in models if m is not None and len(m.classes_) == 2]
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
     with in_label(options.data, label, frame.index.to_numpy()):
+        words = [name for name in named_columns if name in frame and name not in stated]
+        frame, left_out = _as_trained(options, frame, left_out, label, words, models)
         codes, named = class_labels(frame[label])
         if len(named) > 2:
             these = f"compare takes labels of two values, and these have {len(named)}, {shortlist(named, quoted=True)}."
@@ -84,7 +92,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
                 f"{these} Make a column of one "
                 f"class against the rest, such as {label} == {named[0]!r}, and compare by that, or audit each model by itself."
             )
-        target, classes = positive_last(codes, named, options.positive or next(iter(known), None))
+        target, classes = positive_last(codes, named, next(iter(known), options.positive))
     first, second = (
         _scores(named, model, frame, classes, groups, options, named in stated)
         for named, model in zip((options.first, options.second), models, strict=True)
@@ -110,6 +118,28 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         *_of_training(options, dict(zip(_names(options), folders, strict=True))),
     ]
     return found
+
+
+def _as_trained(
+    options: CompareOptions,
+    frame: Any,
+    left_out: Any,
+    label: str,
+    columns: Sequence[str],
+    models: Sequence[FairClassifier | None],
+) -> tuple[Any, Any]:
+    """The rows judged and those left out, with the labels, and the columns that may hold some, in the words of the models.
+    Raises: as `check_positive` and `labels_of_training`."""
+    for model in models:
+        if model is None or len(model.classes_) > 2:  # of which `_scores` speaks
+            continue
+        check_positive(model, options.positive)
+        frame = frame.assign(**{label: labels_of_training(frame[label], model)})
+        known = model.classes_.tolist()
+        frame, left_out = (
+            part.assign(**{name: in_words_of(part[name], known) for name in columns}) for part in (frame, left_out)
+        )
+    return frame, left_out
 
 
 def _folders(options: CompareOptions) -> list[Folder | None]:

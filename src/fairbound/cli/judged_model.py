@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataWarning, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.names import shortlist
 from fairbound.cli.columns import in_file
 from fairbound.cli.judging_options import AuditOptions
@@ -20,7 +20,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import is_label
+from fairbound.rows.labels import same_label
 from fairbound.tables import Encoded, EncodeReport
 from fairbound.tables.encode_report import merged_reports
 
@@ -43,10 +43,32 @@ def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier
 
 def check_positive(classifier: FairClassifier, stated: str | None) -> None:
     """Raises: OptionError where another label than the model's is stated to be positive, of two."""
-    if stated is not None and not is_label(classifier.classes_.tolist()[1], stated):
-        raise OptionError(
-            f"the model's positive label is {str(classifier.classes_[1])!r}, not {stated!r}; leave --positive out."
+    known = classifier.classes_.tolist()
+    if stated is not None and same_label(stated, known) != known[1]:
+        raise OptionError(f"the model's positive label is {str(known[1])!r}, not {stated!r}; leave --positive out.")
+
+
+def labels_of_training(labels: Any, classifier: FairClassifier) -> Any:
+    """A file's column of labels, a Series without missing ones, as `in_words_of` the model's classes.
+
+    Raises: DataError where the model has two classes, and the file others in their place.
+    """
+    known, found = classifier.classes_.tolist(), labels.unique().tolist()
+    if len(found) <= len(known) == 2 and any(same_label(one, known) is None for one in found):
+        raise DataError(
+            f"the labels are {shortlist(sorted(map(repr, found)))}, and the model was trained on "
+            f"{' and '.join(map(repr, known))}. Recode the column in the model's labels."
         )
+    return in_words_of(labels, known)
+
+
+def in_words_of(column: Any, known: Sequence[Any]) -> Any:
+    """A column whose words differ from the labels `known` only in capitals and in blanks at the ends, in these labels; any other,
+    and one that spells a label in two ways, as it is."""
+    found = column.dropna().unique().tolist()
+    own = {one: same_label(one, known) for one in found} if len(found) <= len(known) else {}
+    one_to_one = None not in own.values() and len(set(own.values())) == len(own)
+    return column.map(own) if one_to_one and any(isinstance(k, str) and k != v for k, v in own.items()) else column
 
 
 def label_of_training(folder: Folder | None) -> str:

@@ -21,6 +21,7 @@ from fairbound.cli.columns import (
     file_checksum,
     groups_in,
     in_file,
+    in_label,
     listed,
     numbers_in,
     numbers_of,
@@ -30,7 +31,13 @@ from fairbound.cli.columns import (
 )
 from fairbound.cli.counted_rows import beside_the_last
 from fairbound.cli.decided import decided_otherwise
-from fairbound.cli.judged_model import label_of_training, model_of_two_classes
+from fairbound.cli.judged_model import (
+    check_positive,
+    in_words_of,
+    label_of_training,
+    labels_of_training,
+    model_of_two_classes,
+)
 from fairbound.cli.judging_options import MonitorOptions
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
@@ -183,6 +190,7 @@ def _added(
     if classifier is None:
         given = frame[one_column(options.score, frame.columns, "--score")]
     elif given is None:
+        frame = frame.assign(**{label: _in_words_of_training(frame[label], classifier, options, np.flatnonzero(known))})
         decide = classifier.decision_function if len(classifier.classes_) == 2 else classifier.predict
         with in_file(data, np.flatnonzero(known)):
             given = decide(frame, None if groups is None else Groups.of(groups))
@@ -210,6 +218,16 @@ def _added(
         of_others = _positive(_predicted(others, options.score, monitor), monitor)
         said += decided_otherwise(of_others, _positive(decided, monitor), WATCH)
     return monitor, said
+
+
+def _in_words_of_training(labels: Any, classifier: FairClassifier, options: MonitorOptions, rows: np.ndarray) -> Any:
+    """A file's column of labels in the words of the saved model's. rows: their numbers in the file. Raises: as
+    `check_positive` and `labels_of_training`."""
+    if len(classifier.classes_) > 2:
+        return in_words_of(labels, classifier.classes_.tolist())
+    with in_label(str(options.data), str(options.label), rows):
+        check_positive(classifier, options.positive)
+        return labels_of_training(labels, classifier)
 
 
 def _rows_of(options: MonitorOptions, data: str, monitor: Monitor | None, checksum: str) -> Any:

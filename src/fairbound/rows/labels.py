@@ -116,6 +116,14 @@ def is_label(label: Any, named: Any) -> bool:
     return str(label).strip() == text
 
 
+def same_label(label: Any, known: Sequence[Any]) -> Any:
+    """The one of the labels `known` that `label` means, as `is_label` tells, or else but for capitals and blanks at the ends;
+    None where there is none, or more than one."""
+    alike = [one for one in known if is_label(one, label)]
+    alike = alike or [one for one in known if str(one).strip().casefold() == str(label).strip().casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
 def _says_no(label: Any) -> bool:
     return isinstance(label, str) and NO.search(label) is not None
 

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+import fairbound as fb
 from fairbound.cli import app as cli
 from fairbound.report import schema
 
@@ -85,6 +86,68 @@ def decided(tmp_path, n: int = 1000) -> pd.DataFrame:
     )
     frame.to_csv(tmp_path / "loans.csv", index=False)
     return frame
+
+
+@pytest.fixture
+def paid(tmp_path):
+    """300 rows with a model of "no" and "yes" (`two`) and one of three classes (`three`) saved beside them."""
+    frame = people(["a", "b"], 0, 300)
+    frame["y"] = np.where(frame["y"] == 1, "yes", "no")
+    shown = frame["skill"] + np.random.default_rng(1).normal(size=300)
+    frame["three"] = np.where(shown > 0.5, "top", np.where(shown > -0.5, "mid", "low"))
+    for name, label in (("two", "y"), ("three", "three")):
+        fb.FairClassifier(None, budget="20 steps").fit(frame[["skill"]], frame[label]).save(tmp_path / name)
+    return frame
+
+
+def test_labels_in_other_capitals_are_those_of_the_saved_model(run, tmp_path, paid):
+    asked = ["--data", tmp_path / "t.csv", "--group", "g", "--constraint", "demographic_parity <= 0.9", "--label"]
+    two, found = ["y", "--model", tmp_path / "two"], []
+    for case in (str, str.upper, " {} ".format):
+        frame = paid.assign(y=paid["y"].map(case), three=paid["three"].map(case), old=paid["y"].map(case))
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        for more in ([*two], [*two, "--chunk-rows", 100], [*two, "--positive", "YES"]):
+            _, audited, said = run("audit", *asked, *more, out=tmp_path / "o")
+            assert audited["data"]["positive"] == "yes", said
+            found.append((case, more, audited["metrics"]))
+        state = tmp_path / f"state{len(found)}"
+        assert cli.main([*map(str, ["monitor", *asked, *two, "--state", state])]) in (0, 3)
+        found.append((case, "state", json.loads((state / "audit.json").read_text())["metrics"]))
+        assert cli.main([*map(str, ["compare", tmp_path / "two", "old", *asked, "y", "--out", tmp_path / "c"])]) == 0
+        found.append((case, "both", json.loads((tmp_path / "c" / "compare.json").read_text())["differences"]))
+        _, audited, _ = run("audit", *asked[:2], "--label", "three", "--model", tmp_path / "three", out=tmp_path / "o")
+        found.append((case, "three", audited["metrics"]))
+    first = {str(way): value for case, way, value in found if case is str}
+    assert all(value == first[str(way)] for _, way, value in found)
+
+
+def test_labels_in_other_words_than_the_saved_model_s_are_to_be_recoded(tmp_path, paid, capsys):
+    paid.assign(y=(paid["y"] == "yes").astype(int)).to_csv(tmp_path / "t.csv", index=False)
+    asked, model = ["--data", tmp_path / "t.csv", "--group", "g", "--label", "y"], ["--model", tmp_path / "two"]
+    bound = ["--constraint", "demographic_parity <= 0.9"]
+    for command in (
+        ["audit", *model, "--out", tmp_path / "o"],
+        ["audit", *model, "--out", tmp_path / "o", "--positive", "1"],
+        ["audit", *model, "--out", tmp_path / "o", "--chunk-rows", 100],
+        ["monitor", *model, "--state", tmp_path / "s", *bound],
+        ["compare", tmp_path / "two", "skill"],
+    ):
+        assert cli.main([*map(str, [*command, *asked])]) == 2
+        said = capsys.readouterr().err
+        assert "the labels are 0, 1, and the model was trained on 'no' and 'yes'. Recode the column" in said
+
+
+def test_another_positive_label_than_the_saved_model_s_is_refused(tmp_path, paid, capsys):
+    paid.to_csv(tmp_path / "t.csv", index=False)
+    asked, model = ["--data", tmp_path / "t.csv", "--group", "g", "--label", "y", "--positive", "no"], tmp_path / "two"
+    for command in (
+        ["audit", "--model", model, "--out", tmp_path / "o"],
+        ["audit", "--model", model, "--out", tmp_path / "o", "--chunk-rows", 100],
+        ["monitor", "--model", model, "--state", tmp_path / "s", "--constraint", "demographic_parity <= 0.9"],
+        ["compare", model, "skill"],
+    ):
+        assert cli.main([*map(str, [*command, *asked])]) == 2
+        assert "the model's positive label is 'yes', not 'no'; leave --positive out" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("default:The label 'declined' counts as positive")
