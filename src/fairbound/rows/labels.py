@@ -12,7 +12,7 @@ import numpy as np
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
-from fairbound.base.names import shortlist, unspelled
+from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.rows.reading import column_array, column_values, is_missing, places_among, plain_array
 
 MANY_CLASSES = 100
@@ -68,9 +68,8 @@ def positive_last(
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if is_label(v, positive)]
         if not top:
-            raise DataError(
-                f"positive={positive!r} is not among the labels {shortlist(classes, quoted=True)}. Name one of these."
-            )
+            hint = did_you_mean(str(positive), map(str, classes), before=". ", otherwise=". Name one of these.")
+            raise DataError(f"positive={positive!r} is not among the labels {shortlist(classes, quoted=True)}{hint}")
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
     elif (doubt := _why_not_the_greater(classes, y)) is not None:

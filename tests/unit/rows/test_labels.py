@@ -46,8 +46,11 @@ def test_positive_picks_the_label_that_becomes_one():
     assert binary_labels([0, 1], positive="0")[1] == (1, 0)
     assert binary_labels(["0", "1"], positive=0)[1] == ("1", "0")
     assert binary_labels([True, False], positive="False")[1] == (True, False)
-    with pytest.raises(DataError, match=r"positive='ok' is not among the labels 'a', 'b'"):
-        binary_labels(["a", "b"], positive="ok")
+    for named, said in (("ok", "Name one of these."), ("YES", "Did you mean 'yes'?"), ("yse", "Did you mean 'yes'?")):
+        with pytest.raises(
+            DataError, match=re.escape(f"positive='{named}' is not among the labels 'no', 'yes'. {said}")
+        ):
+            binary_labels(["no", "yes"], positive=named)
 
 
 @pytest.mark.parametrize(
