@@ -17,6 +17,8 @@ from fairbound.tables.numbers import NumberFeature, slices
 from fairbound.tables.options import TableOptions
 
 OTHER = "(other)"
+TRUTH = {0.0: "False", 1.0: "True"}
+"""What numbers mean where a column held True and False in training."""
 TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
 LOOKED_AT = 100  # texts of a column, evenly spread
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
@@ -200,7 +202,7 @@ def names_out(
 def converted(column: Column, spec: Feature) -> Column:
     """Bring a column at prediction to the kind that was learnt."""
     if isinstance(spec, CategoryFeature):
-        return as_category(column)
+        return _with_truth(as_category(column), spec)
     column = as_days(column, spec.order) if spec.kind == "days" else as_number(column)
     if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
         was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
@@ -209,3 +211,11 @@ def converted(column: Column, spec: Feature) -> Column:
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
         )
     return column
+
+
+def _with_truth(column: Column, spec: CategoryFeature) -> Column:
+    """The categories of a column at prediction, 0 and 1 as False and True where these alone were learnt."""
+    if not spec.values or not set(spec.values) <= set(TRUTH.values()):
+        return column
+    texts = (TRUTH.get(float(text), text) if is_number(text) else text for text in column.categories)
+    return replace(column, categories=tuple(texts))

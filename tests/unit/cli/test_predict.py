@@ -81,6 +81,17 @@ def test_what_is_wrong_is_said(rows, capsys):
     assert "'id'" in capsys.readouterr().err and not (folder / "said.csv").exists()
 
 
+@pytest.mark.parametrize("form", [int, float, str])
+def test_ones_and_zeros_are_the_true_and_false_of_training(rows, form):
+    folder, frame = rows
+    X = frame[["x"]].assign(owner=frame.sex == "f")
+    model = fb.FairClassifier(budget="20 steps").fit(X, frame.y)
+    other = X.assign(owner=X.owner.astype(int).astype(form))
+    assert (model.decision_function(other) == model.decision_function(X)).all()
+    other.to_csv(folder / "new.csv", index=False)
+    assert np.allclose(written(folder, model).score, model.decision_function(X), atol=1e-9)
+
+
 def test_a_few_values_that_training_lacked_are_counted(rows, capsys):
     folder, frame = rows
     model = fb.FairClassifier("demographic_parity <= 0.5").fit(

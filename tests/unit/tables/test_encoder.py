@@ -148,6 +148,21 @@ def test_a_value_that_training_never_had_is_said_once_of_a_column():
         encoder.fit(small()).transform(late)
 
 
+@pytest.mark.parametrize("kind", [int, float, bool, object, str, np.int8])
+def test_numbers_where_true_and_false_were_learnt_are_these(kind):
+    truth = pd.DataFrame({"own": [True, False, None, True], "x": [1.0, 2.0, 3.0, 4.0]})
+    encoder = TableEncoder(EVERY).fit(truth)
+    assert list(encoder.feature_names[:3]) == ["own=False", "own=True", "own=(missing)"]
+    rows = truth.iloc[[0, 1, 3]]
+    got = encoder.transform(rows.assign(own=np.array([1, 0, 1], dtype=kind)))
+    np.testing.assert_array_equal(got, encoder.transform(rows))
+    np.testing.assert_array_equal(encoder.transform(truth.assign(own=[1, 0, np.nan, "1.0"])), encoder.transform(truth))
+    with pytest.warns(DataWarning, match="own: 1 of 4 rows have a value that training did not know, '2'"):
+        other = encoder.transform(truth.assign(own=[1, 0, np.nan, 2]))
+    np.testing.assert_array_equal(other[:3], encoder.transform(truth)[:3])
+    assert not other[3, :3].any()
+
+
 def test_a_value_among_the_rare_ones_of_training_may_be_one_of_them():
     frame = pd.DataFrame({"c": ["a"] * 12 + ["b"] * 12 + ["r1"] * 3})
     encoder = TableEncoder(TableOptions(min_count=10)).fit(frame)
