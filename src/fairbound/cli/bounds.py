@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import check_judged
 from fairbound.fairness.notions import Bound, constraint, constraints
 
@@ -26,6 +27,16 @@ def of_two_classes(bounds: Sequence[Bound]) -> bool:
 def by_class(bounds: Sequence[Bound]) -> bool:
     """Whether a bound speaks of the rates of every class."""
     return any("classes" in b.needs for b in bounds)
+
+
+def check_of_classes(bounds: Sequence[Bound], command: str) -> None:
+    """Raises: OptionError for a bound on predicted numbers, under which `command` does not train."""
+    for bound in bounds:
+        if "predictions" in bound.needs:
+            raise OptionError(
+                f"{bound.statement!r} speaks of predicted numbers, and {command} takes bounds on classes only; train under it with "
+                "fairbound regress."
+            )
 
 
 def saved_bounds(model: Any) -> list[str]:

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.cli.audit_facts import beside_verdicts
-from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.bounds import by_class, check_of_classes, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.outcome import LOG, Outcome, say
 from fairbound.cli.rows import InputRows, in_lines_of_parts, read_rows
 from fairbound.cli.saved_model import interrupted
@@ -48,6 +48,7 @@ def run_fit(options: FitOptions) -> Outcome:
     if options.use_groups_at_prediction and not options.constraint:
         raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
     bounds = stated_bounds(options.constraint, options.cross)
+    check_of_classes(bounds, "fit")
     if options.certify:
         check_certifiable(bounds)
     shards = Processes() if options.distributed else ALONE

@@ -14,7 +14,7 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out, of_left_out
 from fairbound.cli.advice import for_commands
-from fairbound.cli.bounds import by_class, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.bounds import by_class, check_of_classes, of_classes_only, of_two_classes, stated_bounds
 from fairbound.cli.fit import encoded, judged_rows, train
 from fairbound.cli.frontier_page import certifiable, shown_by_group
 from fairbound.cli.outcome import Outcome, json_file, say
@@ -49,6 +49,7 @@ def run_frontier(options: FrontierOptions) -> Outcome:
     Seed s decides split and training as in `fit --seed s`, so that every point can be had again by itself.
     """
     stated = stated_range(options)
+    check_of_classes(stated, "frontier")
     rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
     rows.check_bounds(stated)
     points: list[dict[str, Any]] = []

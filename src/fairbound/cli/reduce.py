@@ -17,7 +17,7 @@ from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
 from fairbound.cli.audit_facts import add_own_model, data_facts
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import check_of_classes, stated_bounds
 from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress, written_audit
 from fairbound.cli.rows import read_rows
 from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
@@ -44,6 +44,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     options.refuse("a classifier of another library", "--estimator", *NOT_FOR_ESTIMATORS)
     estimator = named_classifier(str(options.estimator), options.seed)
     bounds = stated_bounds(options.constraint, options.cross)
+    check_of_classes(bounds, "fit")
     check_not_read(options.out / DECISIONS, options.data)
     rows = read_rows(options)
     rows.check_bounds(bounds)

@@ -618,6 +618,23 @@ def test_a_wrong_option_is_found_before_the_table_is_read(run, tmp_path, command
     assert code == 2 and said in err and "no.csv" not in err and not (tmp_path / "o").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [
+        ("fit", ["--constraint", "residual_gap <= 0.1", "--out", "o"]),
+        (
+            "fit",
+            ["--constraint", "residual_gap <= 0.1", "--out", "o", "--estimator", "sklearn.tree.DecisionTreeClassifier"],
+        ),
+        ("frontier", ["--constraint", "residual_gap", "--out", "o"]),
+        ("feasibility", ["--constraint", "residual_gap <= 0.1"]),
+    ],
+)
+def test_bounds_on_numbers_are_sent_to_regress(run, csv, command, given):
+    code, _, err = run(command, "--data", csv, "--label", "age", "--group", "sex", *given)
+    assert code == 2 and f"and {command} takes bounds on classes only; train under it with fairbound regress." in err
+
+
 def test_a_long_list_of_columns_says_how_many_it_leaves_out(run, tmp_path):
     pd.DataFrame({f"c{i}": [0, 1] for i in range(30)}).to_csv(tmp_path / "p.csv", index=False)
     code, _, err = run("fit", "--data", tmp_path / "p.csv", "--label", "zzz", "--group", "c1", "--out", tmp_path / "o")
