@@ -31,6 +31,7 @@ from fairbound.cli.decided import audited_decisions, left_out_words
 from fairbound.cli.judged_model import (
     JudgedInParts,
     beside_training,
+    check_classifier,
     check_positive,
     encoded_rows,
     encoding_notes,
@@ -114,7 +115,9 @@ def _model_and_bounds(
     options: AuditOptions, folder: Folder | None, columns: Sequence[str]
 ) -> tuple[FairClassifier | None, list[Bound]]:
     """The saved classifier, None where there is none, and the bounds.
-    Raises: OptionError where groups are needed and not named."""
+    Raises: OptionError where groups are needed and not named, and for a saved model that is no classifier."""
+    if folder is not None:
+        check_classifier(folder, "audit without --qid" if options.chunk_rows is None else "audit --chunk-rows")
     classifier = None if folder is None else FairClassifier.load(folder)
     bounds = bounds_for(options, classifier)
     needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)

@@ -30,6 +30,7 @@ from fairbound.cli.columns import (
 )
 from fairbound.cli.decided import left_out_words
 from fairbound.cli.judged_model import (
+    check_classifier,
     check_positive,
     in_words_of,
     label_of_training,
@@ -143,8 +144,12 @@ def _as_trained(
 
 
 def _folders(options: CompareOptions) -> list[Folder | None]:
-    """Of both the folder, where a saved model is named."""
-    return [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
+    """Of both the folder, where a saved model is named. Raises: OptionError for one that is no classifier."""
+    folders = [load_folder(named) if Path(named).is_dir() else None for named in (options.first, options.second)]
+    for folder in folders:
+        if folder is not None:
+            check_classifier(folder, "compare")
+    return folders
 
 
 def _names(options: CompareOptions) -> tuple[str, str]:

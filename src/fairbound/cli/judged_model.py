@@ -41,6 +41,18 @@ def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier
     return classifier
 
 
+JUDGED_BY = {"FairRegressor": "fairbound audit", "FairRanker": "fairbound audit --qid"}
+"""What judges a saved model that is no classifier."""
+
+
+def check_classifier(folder: Folder, command: str) -> None:
+    """Raises: OptionError where the saved model is no classifier, which `command` takes alone."""
+    if (kind := kind_of(folder)) in JUDGED_BY:
+        raise OptionError(
+            f"the model in {folder.path!r} is a {kind}, and {command} takes classifiers; judge it by itself with {JUDGED_BY[kind]}."
+        )
+
+
 def check_positive(classifier: FairClassifier, stated: str | None) -> None:
     """Raises: OptionError where another label than the model's is stated to be positive, of two."""
     known = classifier.classes_.tolist()

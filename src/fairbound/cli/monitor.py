@@ -32,6 +32,7 @@ from fairbound.cli.columns import (
 from fairbound.cli.counted_rows import beside_the_last
 from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.judged_model import (
+    check_classifier,
     check_positive,
     in_words_of,
     label_of_training,
@@ -70,6 +71,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if monitor is not None:
         check_same(options, monitor)
     folder = None if options.model is None else load_folder(options.model)
+    if folder is not None:
+        check_classifier(folder, "monitor")
     options = _of_decisions(options, monitor)
     said: list[str] = []
     rows, repeated = (0, 0) if monitor is None else (monitor.rows, monitor.repeated)

@@ -112,3 +112,19 @@ def test_a_label_of_text_is_said(table, capsys):
     arguments = ["--data", "pay.csv", "--label", "area", "--group", "sex", "--constraint", "residual_gap <= 1"]
     assert main(["regress", *arguments, "--out", "out"]) == 2
     assert "no numbers" in capsys.readouterr().err
+
+
+def test_a_model_of_numbers_is_sent_to_audit_by_what_takes_classifiers(table, capsys):
+    fb.FairRegressor(budget="5 steps").fit(table[["years"]], table.pay).save("model")
+    rows = ["--data", "pay.csv", "--group", "sex"]
+    for command, *more in (
+        ["compare", "model", "model", "--label", "pay"],
+        ["compare", "model", "model"],
+        ["monitor", "--model", "model", "--state", "s", "--label", "pay"],
+        ["audit --chunk-rows", "1000", "--model", "model", "--label", "pay", "--out", "o"],
+    ):
+        assert main([*command.split(), *more, *rows]) == 2
+        said = (
+            f"'model' is a FairRegressor, and {command} takes classifiers; judge it by itself with fairbound audit.\n"
+        )
+        assert said in capsys.readouterr().err
