@@ -24,6 +24,7 @@ import torch
 from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_many, check_writable, sum_of_content
 from fairbound.base.version import __version__
+from fairbound.postprocessing.processor import FORMAT as OF_THRESHOLDS
 from fairbound.tables import TableEncoder
 
 __all__ = ["FORMAT_VERSION", "Folder", "ModelFolderError", "check_writable", "load_folder", "save_folder"]
@@ -141,9 +142,15 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
     manifest. No code from the folder is executed.
 
     Raises: FileNotFoundError where there is no such folder; ModelFolderError where a file is missing, empty, cut off or
-    changed, where a weight is NaN, where the folder is no model, or where a version wrote it that has another format.
+    changed, where a weight is NaN, where the folder is no model (but a file of a PostProcessor, say), or where a version
+    wrote it that has another format.
     """
     folder = Path(path)
+    if _holds_thresholds(folder):
+        raise ModelFolderError(
+            f"{str(folder)!r} holds the thresholds of a fb.PostProcessor and no model; fb.PostProcessor.load({str(folder)!r}, "
+            "estimator) puts them on top of the fitted estimator, which is saved by the means of its own library."
+        )
     if not folder.is_dir():
         raise FileNotFoundError(
             f"there is no model folder {str(folder)!r}; check the path (it is a folder, not a file)."
@@ -163,6 +170,14 @@ def load_folder(path: str | os.PathLike[str]) -> Folder:
         ) from error
     _check_no_nan(tensors)
     return Folder(manifest, tensors, coder, extras, str(path), _sha256((folder / _MANIFEST).read_bytes()))
+
+
+def _holds_thresholds(path: Path) -> bool:
+    """Whether a file begins as those of `PostProcessor.save` do."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return f'"format": "{OF_THRESHOLDS}"'.encode() in file.read(100)
 
 
 def checksum_of(contents: Mapping[str, bytes]) -> str:

@@ -441,6 +441,8 @@ def test_the_file_brings_the_decisions_back(tmp_path):
         path.write_text(json.dumps(whole | {name: other}))
         with pytest.raises(DataError, match="its content differs from its own sha256"):
             fb.PostProcessor.load(path, model, scores=own.scores)
+    with pytest.raises(DataError, match=r"thresholds of a fb\.PostProcessor and no model; fb\.PostProcessor\.load\("):
+        fb.load(path)
     path.write_text("{}")
     with pytest.raises(DataError, match="holds no thresholds"):
         fb.PostProcessor.load(path, model)
