@@ -39,6 +39,7 @@ from fairbound.rows.queries import split_by_query
 from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import solve
 from fairbound.studies import compare
+from fairbound.studies.mean_bound import MeanBound
 from fairbound.studies.rows import load_rows, standardised
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
@@ -58,7 +59,8 @@ class Options:
 
     model: as in `model_of`. constraint: the bound. loss: of rows. dataset, options, group, groups: see `load_rows`;
     without a group the data are Communities and Crime, its 535 groups of three census shares, and rows held apart for
-    validation. ranked: the rows are documents of queries, a fifth of which is held apart.
+    validation. ranked: the rows are documents of queries, a fifth of which is held apart. mean: the mean of the 535
+    groups' constraints is the only one.
     """
 
     dataset: str
@@ -69,12 +71,15 @@ class Options:
     groups: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     ranked: bool = False
+    mean: bool = False
 
     def __post_init__(self) -> None:
         if not self.group and self.dataset != CRIME:
             raise OptionError(
                 f"the task needs a group to compare, but on {CRIME!r}, whose groups are made by thresholds."
             )
+        if self.mean and (self.group or self.ranked):
+            raise OptionError(f"mean is of the groups of {CRIME!r}; leave it out with group and with ranked rows.")
         constraint(self.constraint)
 
 
@@ -145,22 +150,28 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
 
     def seen(its: Any, x: Tensor, found: Measured) -> dict[str, float]:
         error = ((its.all_scores(x) > 0) != (its.targets > 0.5)).double().mean()
-        return _part_seen(found.f, found.g.clamp_min(0), error)
+        return _part_seen(found.f, found.g.clamp_min(0), error) | {
+            "violation of the mean": max(float(found.g.mean()), 0.0)
+        }
 
     train_m, held_m = (its.m for its in parts.values())
     rows = f"{len(train):,} training and {len(held):,} validation rows"
+    bounded = "in one mean that is bounded" if asked.mean else "bounded"
     return _watched(
-        parts, seen, f"{rows}; {train_m} subgroups with training rows bounded, {held_m} with validation rows"
-    )
+        parts, seen, f"{rows}; {train_m} subgroups with training rows {bounded}, {held_m} with validation rows",
+        MeanBound(parts["train"]) if asked.mean else None,
+    )  # fmt: skip
 
 
-def _watched(parts: dict[str, Any], seen: Callable[..., dict[str, float]], about: str) -> Task:
+def _watched(
+    parts: dict[str, Any], seen: Callable[..., dict[str, float]], about: str, trained: Problem | None = None
+) -> Task:
     """Training on the first of the parts, with records of all of them. seen: of a problem, x and its measurement there,
-    name -> value. about: what is said of the parts."""
-    problem = next(iter(parts.values()))
+    name -> value. about: what is said of the parts. trained: another problem on the rows of the first."""
+    problem = trained or next(iter(parts.values()))
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
-        found = {part: its.evaluate(x) if number else measured for number, (part, its) in enumerate(parts.items())}
+        found = {part: measured if its is problem else its.evaluate(x) for part, its in parts.items()}
         return {f"{part} {k}": v for part, its in parts.items() for k, v in seen(its, x, found[part]).items()}
 
     return Task(problem, watch, lambda x: watch(x, problem.evaluate(x)), about=f"{about}; {problem.n:,} parameters")

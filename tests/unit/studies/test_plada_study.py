@@ -12,9 +12,11 @@ from fairbound.base.errors import OptionError
 from fairbound.problems.problem import Measured
 from fairbound.studies import load_spec, plada
 from fairbound.studies import task as task_module
+from fairbound.studies.mean_bound import MeanBound
 from fairbound.studies.spec import Cell, MethodSpec
 from fairbound.studies.task import Run
-from fairbound.testing import PROBLEMS
+from fairbound.testing import PROBLEMS, check_gradient
+from twelve_rows import tiny
 
 GENERATED = {
     "dataset": "gaussian-parity", "group": "group", "groups": ["0", "1"], "options": {"n": 400, "seed": 3},
@@ -97,6 +99,45 @@ def test_many_groups_are_measured_on_both_parts():
     found, measured = made.watch(x, made.problem.evaluate(x)), made.problem.evaluate(x)
     assert found["train worst violation"] == pytest.approx(float(measured.g.clamp_min(0).max()))
     assert found["train mean violation"] == pytest.approx(float(measured.g.clamp_min(0).mean()))
+
+
+def test_the_mean_of_all_groups_is_one_bound_where_equation_18_is_asked_for():
+    try:
+        made = plada.task(cell({**load_spec("plada").data["crime-mean"].task, "model": "linear"}), None)
+    except fb.FairboundError as error:
+        pytest.skip(str(error))
+    x = 0.3 * torch.randn(made.problem.n, generator=torch.Generator().manual_seed(0))
+    found, measured = made.watch(x, made.problem.evaluate(x)), made.problem.inner.evaluate(x)
+    assert made.problem.m == 1 and measured.g.shape == (535,)
+    assert float(made.problem.evaluate(x).g) == pytest.approx(float(measured.g.mean()))
+    assert found["train violation of the mean"] == pytest.approx(max(0, float(measured.g.mean())))
+    assert found["train worst violation"] == pytest.approx(float(measured.g.clamp_min(0).max()))
+
+
+def test_a_mean_of_bounds_is_the_mean_of_their_values_and_of_their_slopes():
+    inner = tiny("group_loss[empty=drop] <= 0.4")
+    made = MeanBound(inner)
+    check_gradient(made)
+    x = torch.randn(inner.n, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    everything = inner.sample((0,), "all", 0, 1, "full")
+    (e, slopes), (mean, slope) = inner.jacobian(x, everything), made.jacobian(x, everything)
+    assert inner.m > 1 and made.m == 1 and mean.g == pytest.approx(float(e.g.mean()))
+    assert torch.allclose(slope[1], slopes[1:].mean(0)) and float(made.bounds) == pytest.approx(0.4)
+    one = inner.sample((0,), "one", 0, 1, "uniform")  # of one group: the mean is that group's alone
+    e, mean = inner.values(x, one), made.values(x, one)
+    assert int(e.seen.sum()) == 1 and bool(mean.seen) and float(mean.g) == pytest.approx(float(e.g[e.seen]))
+
+
+def test_the_paper_s_network_settings_are_run_under_the_one_bound_that_they_are_for():
+    """Under 535 bounds at once they diverge, and the run is not finished however often it is tried."""
+    methods = {item.key: item.methods for item in load_spec("plada").items}
+    assert "plada-paper-network" in methods["subgroups-mean"]
+    assert "plada-paper-network" not in methods["subgroups"]
+
+
+def test_a_mean_is_of_the_communities_alone():
+    with pytest.raises(OptionError, match="mean is of the groups"):
+        plada.Options(**GENERATED, mean=True)
 
 
 def records():
