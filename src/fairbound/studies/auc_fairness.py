@@ -172,8 +172,8 @@ def task(cell: Cell, data_dir: str | None) -> Task:
         return seen
 
     about = ", ".join(f"{len(part.y):,} {name}" for name, part in parts.items()) + " rows"
-    facts = {"rows": problem.rows}
-    return Task(problem, watch, of, options=options, about=about, facts=facts, before=before)
+    facts, checksum = {"rows": problem.rows}, parts["train"].checksum
+    return Task(problem, watch, of, options=options, about=about, checksum=checksum, facts=facts, before=before)
 
 
 def _shrunk_start(

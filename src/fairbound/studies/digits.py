@@ -21,7 +21,7 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import last_inputs
 from fairbound.solver.solve import solve
-from fairbound.studies.rows import PARTS, LabelledRows, in_parts
+from fairbound.studies.rows import PARTS, LabelledRows, checksum, in_parts
 
 SIDE, CHANNELS, LAST = 14, 2, 64
 RED = {True: 0.7, False: 0.3}
@@ -41,7 +41,8 @@ def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, mo
     red = rng.random(len(y)) < np.where(y == 1, RED[True], RED[False])
     x = np.zeros((len(y), CHANNELS, SIDE, SIDE), dtype=np.float32)
     x[np.arange(len(y)), np.where(red, 0, 1)] = grey
-    every = LabelledRows(x, y, np.where(red, "red", "green"))
+    colours = np.where(red, "red", "green")
+    every = LabelledRows(x, y, colours, checksum(data.X, y, colours))
     return {name: every.take(rows) for name, rows in zip(PARTS, in_parts(len(y), shares, rng, most), strict=True)}
 
 

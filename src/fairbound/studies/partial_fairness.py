@@ -144,7 +144,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
 
     about = f"{len(train.y):,} training and {len(parts['test'].y):,} test rows"
     trained = Decayed(problem, auto_decay(problem)) if asked.weight_decay else problem
-    return Task(trained, watch, reported, options=begun, about=about)
+    return Task(trained, watch, reported, options=begun, about=about, checksum=train.checksum)
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:

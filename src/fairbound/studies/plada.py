@@ -40,7 +40,7 @@ from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import solve
 from fairbound.studies import compare
 from fairbound.studies.mean_bound import MeanBound
-from fairbound.studies.rows import load_rows, standardised
+from fairbound.studies.rows import checksum, load_rows, standardised
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -135,6 +135,7 @@ def _communities(data_dir: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     X, y, members = _communities(data_dir)
+    known_by = checksum(X, y, members.sum(0))
     held, train = stratified_split(y.reshape(-1, 1), [0.8], cell.seed)
     train, held = (train, held) if len(train) > len(held) else (held, train)
     X = standardised(X, train).astype(np.float32)
@@ -159,22 +160,30 @@ def _of_groups(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     bounded = "in one mean that is bounded" if asked.mean else "bounded"
     return _watched(
         parts, seen, f"{rows}; {train_m} subgroups with training rows {bounded}, {held_m} with validation rows",
-        MeanBound(parts["train"]) if asked.mean else None,
+        known_by, MeanBound(parts["train"]) if asked.mean else None,
     )  # fmt: skip
 
 
 def _watched(
-    parts: dict[str, Any], seen: Callable[..., dict[str, float]], about: str, trained: Problem | None = None
+    parts: dict[str, Any],
+    seen: Callable[..., dict[str, float]],
+    about: str,
+    checksum: str,
+    trained: Problem | None = None,
 ) -> Task:
     """Training on the first of the parts, with records of all of them. seen: of a problem, x and its measurement there,
-    name -> value. about: what is said of the parts. trained: another problem on the rows of the first."""
+    name -> value. about: what is said of the parts. checksum: of the data. trained: another problem on the rows of the
+    first."""
     problem = trained or next(iter(parts.values()))
 
     def watch(x: Tensor, measured: Measured) -> dict[str, float]:
         found = {part: measured if its is problem else its.evaluate(x) for part, its in parts.items()}
         return {f"{part} {k}": v for part, its in parts.items() for k, v in seen(its, x, found[part]).items()}
 
-    return Task(problem, watch, lambda x: watch(x, problem.evaluate(x)), about=f"{about}; {problem.n:,} parameters")
+    return Task(
+        problem, watch, lambda x: watch(x, problem.evaluate(x)), about=f"{about}; {problem.n:,} parameters",
+        checksum=checksum,
+    )  # fmt: skip
 
 
 def _part_seen(loss: Tensor, excess: Tensor, error: Tensor) -> dict[str, float]:
@@ -189,6 +198,7 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
     data = load(asked.dataset, data_dir, **asked.options)
     numbers = split_by_query(data.qid, [0.2], seed_for("validation", root=cell.seed))
     X, group = np.asarray(data.X, dtype=np.float64), data.group(asked.group)
+    known_by = checksum(X, data.y, group)
     X = standardised(X, numbers[0]).astype(np.float32)
     model = model_of(asked.model, X.shape[1])
     parts = {
@@ -206,7 +216,7 @@ def _of_queries(asked: Options, cell: Cell, data_dir: str | None) -> Task:
 
     train, held = parts.values()
     queries = f"{train.rows:,} training and {held.rows:,} validation queries"
-    return _watched(parts, seen, f"{queries}; {train.m:,} and {held.m:,} constraints")
+    return _watched(parts, seen, f"{queries}; {train.m:,} and {held.m:,} constraints", known_by)
 
 
 def _worst(measured: Measured) -> float:

@@ -28,18 +28,19 @@ PARTS = ("train", "validation", "test")
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
     """x: (n, d) float32, or pictures; y: (n,) in {0, 1}; group: (n,) names, or codes: 0 the reference,
-    1 the protected group, -1 neither."""
+    1 the protected group, -1 neither. checksum: of the whole data set, before it was split and standardised."""
 
     x: np.ndarray
     y: np.ndarray
     group: np.ndarray
+    checksum: str = ""
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: np.ndarray) -> LabelledRows:
         """The rows numbered `rows` (k,)."""
-        return LabelledRows(self.x[rows], self.y[rows], self.group[rows])
+        return LabelledRows(self.x[rows], self.y[rows], self.group[rows], self.checksum)
 
     def coded(self, attribute: str, names: Sequence[str]) -> Groups:
         """The groups of rows with codes. names: of the codes 0, 1, ..."""
@@ -48,17 +49,20 @@ class LabelledRows:
 
 @dataclass(frozen=True, eq=False)
 class SplitRows:
-    """train, test: the parts. checksum: sha256 of all the data set's features, labels and groups, before the split."""
+    """train, test: the parts."""
 
     train: LabelledRows
     test: LabelledRows
-    checksum: str
+
+    @property
+    def checksum(self) -> str:
+        """Of all the data set's features, labels and groups, before the split."""
+        return self.train.checksum
 
     def together(self) -> LabelledRows:
         """The rows of both parts."""
-        return LabelledRows(*(
-            np.concatenate([getattr(self.train, k), getattr(self.test, k)]) for k in ("x", "y", "group")
-        ))  # fmt: skip
+        x, y, group = (np.concatenate([getattr(self.train, k), getattr(self.test, k)]) for k in ("x", "y", "group"))
+        return LabelledRows(x, y, group, self.train.checksum)
 
 
 def shared_out(
@@ -86,6 +90,7 @@ def shared_out(
     X: Any = data.X
     X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     y, group = np.asarray(data.y), np.asarray(data.group(attribute))
+    known_by = checksum(X, y, group)
     rng = np.random.default_rng(seed_for(purpose, dataset, root=seed))
     if stated_test:
         test, rest = data.splits["test"], rng.permutation(data.splits["train"])
@@ -96,8 +101,16 @@ def shared_out(
     if group_terms:
         first_label = min(label for label in group if isinstance(label, str))
         X = with_terms(X, (group == first_label).astype(np.int64), 2)
-    every = LabelledRows(X.astype(np.float32), y, group)
+    every = LabelledRows(X.astype(np.float32), y, group, known_by)
     return {name: every.take(rows) for name, rows in zip(PARTS, (first, held, test), strict=True)}
+
+
+def checksum(X: np.ndarray, y: np.ndarray, group: np.ndarray) -> str:
+    """The sha256 of the features (n, d), whole labels (n,) and groups of a data set."""
+    digest = hashlib.sha256(np.ascontiguousarray(X, dtype=np.float64).tobytes())
+    digest.update(np.ascontiguousarray(y, dtype=np.int64).tobytes())
+    digest.update("\0".join(map(str, group)).encode())
+    return digest.hexdigest()
 
 
 def standardised(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -175,7 +188,7 @@ def load_rows(
     no row.
     """
     text = json.dumps(dict(options), sort_keys=True)
-    loaded, checksum = _loaded(dataset, text, attribute, None if data_dir is None else str(data_dir))
+    loaded, known_by = _loaded(dataset, text, attribute, None if data_dir is None else str(data_dir))
     made = prepare(loaded, seed, group=attribute)
     codes = {name: code for code, name in enumerate(groups)}
     parts = []
@@ -187,11 +200,11 @@ def load_rows(
             raise DataError(
                 f"data {dataset!r}: no row has {attribute} = {absent[0]!r}; correct `groups`. There are: {there}."
             )
-        parts.append(LabelledRows(np.ascontiguousarray(x, dtype=np.float32), y, group))
+        parts.append(LabelledRows(np.ascontiguousarray(x, dtype=np.float32), y, group, known_by))
     train, test = parts
     if held:
         train, test = divided(train, held, seed, "tuning")
-    return SplitRows(train, test, checksum)
+    return SplitRows(train, test)
 
 
 def divided(part: LabelledRows, share: float, seed: int, purpose: str) -> tuple[LabelledRows, LabelledRows]:
@@ -211,7 +224,4 @@ def _loaded(name: str, options: str, group: str, data_dir: str | None) -> tuple[
         dataset = GaussianParity().sample(chosen.get("n", 2000), chosen.get("seed", 0), group_features=False)
     else:
         dataset = load(name, data_dir, **chosen)
-    digest = hashlib.sha256(np.ascontiguousarray(dataset.X, dtype=np.float64).tobytes())
-    digest.update(np.ascontiguousarray(dataset.y, dtype=np.int64).tobytes())
-    digest.update("\0".join(map(str, dataset.group(group))).encode())
-    return dataset, digest.hexdigest()
+    return dataset, checksum(dataset.X, dataset.y, dataset.group(group))

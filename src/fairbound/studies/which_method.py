@@ -31,7 +31,7 @@ from fairbound.models.model import Model, model_of
 from fairbound.problems.problem import Measured
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
-from fairbound.studies.rows import LabelledRows, SplitRows, divided, load_rows, missing
+from fairbound.studies.rows import LabelledRows, SplitRows, checksum, divided, load_rows, missing
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -154,11 +154,12 @@ def _pixels(data_dir: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _images(seed: int, data_dir: str | None, held: float) -> SplitRows:
-    every = LabelledRows(*_pixels(data_dir))
+    x, y, group = _pixels(data_dir)
+    every = LabelledRows(x, y, group, checksum(x, y, group))
     train, test = divided(every, TEST_SHARE, seed, "images")
     if held:
         train, test = divided(train, held, seed, "tuning")
-    return SplitRows(train, test, "")
+    return SplitRows(train, test)
 
 
 def numbers(run: Run, compare: None) -> dict[str, float | None]:

@@ -70,6 +70,8 @@ def test_a_tiny_form_runs(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(auc_fairness, "ScaleAndShift", few)
     done = run_study(tiny, tmp_path)
     assert not done.failed and done.done == len(METHODS) + len(NET)
+    known_by = {json.loads(line)["checksum"] for line in (tmp_path / "records.jsonl").read_text().splitlines()}
+    assert [len(c) for c in known_by] == [64]
     results = json.loads((tmp_path / "results.json").read_text())
     areas = {r["row"]: r["ours"] for r in results if r["column"] == "test AUC"}
     assert set(areas) == {*METHODS, *NET} and all(0 < area < 1 for area in areas.values())

@@ -39,6 +39,13 @@ def test_parts_are_disjoint_standardised_and_have_group_terms():
     assert not np.array_equal(parts_of(Options(**ASKED), 1, None)["test"].y, test.y)
 
 
+def test_records_know_the_data_by_its_checksum_whatever_the_seed():
+    cell = next(iter(load_spec("partial-fairness").cells()))
+    first, second = (task(replace(cell, task=ASKED, seed=seed), None).checksum for seed in (0, 1))
+    other = task(replace(cell, task=ASKED | {"group": "sex"}), None).checksum
+    assert len(first) == 64 and first == second != other
+
+
 def test_what_is_measured_is_the_metric():
     study = load_spec("partial-fairness")
     cell = next(iter(study.cells()))

@@ -79,7 +79,7 @@ def test_a_bound_on_every_query_is_measured_on_queries_held_apart(monkeypatch):
             if own and len(own) < len(pairs):
                 soft.append(np.mean([sharp[k] for k in own]) - np.mean(sharp) - 0.1)
                 hard.append(np.mean([lost[k] for k in own]) - np.mean(lost) - 0.1)
-    assert problem.m == len(soft) and problem.rows == 24
+    assert problem.m == len(soft) and problem.rows == 24 and len(made.checksum) == 64
     assert seen["train mean violation"] == pytest.approx(np.maximum(soft, 0).mean(), abs=1e-5)
     assert seen["train worst violation"] == pytest.approx(max(0, *soft), abs=1e-5)
     assert seen["train broken"] == pytest.approx(np.mean(np.array(hard) > 1e-9))
