@@ -81,6 +81,7 @@ def test_a_mixture_is_at_least_as_fair_as_its_models_in_the_mean(seed):
 
 def test_the_points_of_both_of_the_paper_s_tables_count_once():
     assert len(against.of_paper("a9a")) == 15 and (0.8325, 0.9703) in against.of_paper("a9a")
+    assert len(against.of_paper("law-school")) == 15 and (0.891, 0.9625) in against.of_paper("law-school")
     assert len(against.of_paper("bank")) == 12 and (0.9015, 0.4366) not in against.of_paper("bank")
 
 
