@@ -303,7 +303,7 @@ def _groups(X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], **mo
 
 def _counted(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Any, ...]:
     """What a `fit` was given, without the rows of weight 0."""
-    rows = None if y is None else weighted_rows(sample_weight)
+    rows = None if y is None else weighted_rows(sample_weight, y)
     if rows is None:
         return X, y, sensitive_features, sample_weight
     n = plain_column(sample_weight).size

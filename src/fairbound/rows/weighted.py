@@ -12,13 +12,14 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.reading import plain_column, read_weights, take_rows
 
 
-def weighted_rows(sample_weight: Any) -> np.ndarray | None:
+def weighted_rows(sample_weight: Any, column: Any) -> np.ndarray | None:
     """(k,) the numbers of the rows whose weight is above 0; None where these are all, or no weights are given.
 
-    Raises: DataError as `read_weights`."""
-    if sample_weight is None:
+    column: another one of these rows. Raises: DataError as `read_weights`."""
+    shape = getattr(column, "shape", None)
+    if sample_weight is None or shape == () or not hasattr(column, "__len__"):
         return None
-    weight = read_weights(sample_weight, plain_column(sample_weight).size)
+    weight = read_weights(sample_weight, shape[0] if shape else len(column))
     return None if weight.all() else np.flatnonzero(weight)
 
 
@@ -36,10 +37,10 @@ def column_of_rows(column: Any, rows: np.ndarray, n: int) -> Any:
     return column.take(rows) if isinstance(column, Groups) else take_rows(column, rows)
 
 
-def counted(sample_weight: Any, *columns: Any) -> tuple[Any, ...]:
-    """`sample_weight` (n,) and the columns (n, ...), without the rows whose weight is 0."""
-    rows = weighted_rows(sample_weight)
+def counted(sample_weight: Any, first: Any, *others: Any) -> tuple[Any, ...]:
+    """`sample_weight` (n,) and columns (n, ...), without the rows whose weight is 0."""
+    rows, columns = weighted_rows(sample_weight, first), (sample_weight, first, *others)
     if rows is None:
-        return sample_weight, *columns
+        return columns
     n = plain_column(sample_weight).size
-    return tuple(column_of_rows(column, rows, n) for column in (sample_weight, *columns))
+    return tuple(column_of_rows(column, rows, n) for column in columns)

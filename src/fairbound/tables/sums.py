@@ -24,6 +24,7 @@ from fairbound.tables.columns import is_plain
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 
 CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
+ROWS_AT_ONCE = 1 << 15
 CELLS_COPIED = 1 << 18
 """A frame with at most so many cells is copied into one array, which is quicker than to look at every column."""
 FOLD = 64
@@ -155,7 +156,7 @@ class _Work:
         self.slope[self.places] = slope
         self.off = [(int(self.places[j]), float(mean[j])) for j in np.flatnonzero(far)]
         parts = width * (2 if len(columns._knots) else 1)
-        self.size = min(rows, max(CELLS_AT_ONCE // (parts * FOLD), 1) * FOLD)
+        self.size = min(rows, ROWS_AT_ONCE, max(CELLS_AT_ONCE // (parts * FOLD), 1) * FOLD)
         self.jumps = [
             (
                 place,

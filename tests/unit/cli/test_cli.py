@@ -417,8 +417,8 @@ def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp
 
     whole = frontier.train
 
-    def cut_short(options, bounds, parts):
-        classifier = whole(options, bounds, parts)
+    def cut_short(options, bounds, parts, **more):
+        classifier = whole(options, bounds, parts, **more)
         if bounds:
             classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
         return classifier
@@ -438,8 +438,8 @@ def test_an_interrupted_fit_saves_its_model_trains_no_more_and_exits_130(run, cs
 
     whole, made = module.train, []
 
-    def cut_short(options, bounds, parts, shards):
-        classifier = whole(options, bounds, parts, shards)
+    def cut_short(options, bounds, parts, shards, **more):
+        classifier = whole(options, bounds, parts, shards, **more)
         made.append("model" if bounds else "baseline")
         if made[-1] == which:
             classifier.solution_ = replace(classifier.solution_, stopped="interrupted")
