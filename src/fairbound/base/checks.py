@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from fairbound.base.errors import OptionError
+from fairbound.base.names import plain_repr
 
 WHOLE = (int, int | None, "int", "int | None")
 """How a dataclass says that a field is a whole number."""
@@ -17,7 +18,7 @@ WHOLE = (int, int | None, "int", "int | None")
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises OptionError, which lists what is allowed, where ``value`` is not one of it."""
     if value not in allowed:
-        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {plain_repr(value)}.")
 
 
 def amount(name: str, value: Any) -> float | str:
@@ -27,7 +28,7 @@ def amount(name: str, value: Any) -> float | str:
     except (TypeError, ValueError):
         found = math.nan
     if found != "auto" and not 0 <= found < math.inf:
-        raise OptionError(f"{name} must be 'auto' or a number >= 0, got {value!r}.")
+        raise OptionError(f"{name} must be 'auto' or a number >= 0, got {plain_repr(value)}.")
     return found
 
 
@@ -64,15 +65,15 @@ def _check(options: Any, names: Sequence[str], good: Callable[[Any], bool], what
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, Real) or not good(value):
-            raise OptionError(f"{name} {what}, got {value!r}.")
+            raise OptionError(f"{name} {what}, got {plain_repr(value)}.")
         if finite and math.isinf(value):
             without = "; None states none" if "None" in str(kinds[name]) else ""
-            raise OptionError(f"{name} must be finite, got {value!r}{without}.")
+            raise OptionError(f"{name} must be finite, got {plain_repr(value)}{without}.")
         if kinds[name] in WHOLE and not isinstance(value, Integral):
-            raise OptionError(f"{name} must be a whole number, got {value!r}.")
+            raise OptionError(f"{name} must be a whole number, got {plain_repr(value)}.")
 
 
 def check_confidence(confidence: Any, name: str = "confidence") -> None:
     """Raises OptionError where `confidence` is no number in (0.5, 1)."""
     if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0.5 < float(confidence) < 1:
-        raise OptionError(f"{name} must lie in (0.5, 1), got {confidence!r}.")
+        raise OptionError(f"{name} must lie in (0.5, 1), got {plain_repr(confidence)}.")

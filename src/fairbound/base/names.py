@@ -22,6 +22,14 @@ def seen(name: str) -> str:
     return name if name and name == name.strip() else repr(name)
 
 
+def plain_repr(value: Any) -> str:
+    """How a value is shown that somebody passed: one of numpy's as that of Python which it stands for, 1 and not np.int64(1)."""
+    if isinstance(value, list | tuple):
+        shown = ", ".join(map(plain_repr, value))
+        return f"[{shown}]" if isinstance(value, list) else f"({shown}{',' * (len(value) == 1)})"
+    return repr(value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value)
+
+
 def shortlist(names: Iterable[Any], most: int = 6, quoted: bool = False) -> str:
     """The first `most` names, and how many more there are: "a, b and 3 more". quoted: each in quotation marks."""
     names = list(names)

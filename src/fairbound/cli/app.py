@@ -97,8 +97,8 @@ def _said(error: Exception) -> str:
         said = error.format_message().strip()
         where = getattr(getattr(error, "ctx", None), "command_path", "fairbound")
         return f"{said}{'' if said.endswith(('.', '?')) else '.'} See {where} --help."
-    if isinstance(error, OSError) and error.strerror and error.filename is None:
-        return error.strerror
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     if isinstance(error, (FairboundError, OSError, ImportError)):
         return for_commands(str(error))
     return f"{type(error).__name__}: {error} (--debug shows where)"

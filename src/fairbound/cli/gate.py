@@ -125,7 +125,8 @@ def _stated(config: Path) -> dict[str, Any]:
     try:
         stated = tomllib.loads(config.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise OptionError(f"{gate} cannot be read: {error}.") from error
+        why = error.strerror if isinstance(error, OSError) else None
+        raise OptionError(f"{gate} cannot be read: {why or error}.") from error
     if unknown := sorted(set(stated) - set(KEYS)):
         raise OptionError(f"{gate} has unknown keys {unknown}; known are {', '.join(KEYS)}.")
     if "data" not in stated:

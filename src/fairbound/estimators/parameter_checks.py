@@ -11,6 +11,7 @@ from torch import nn
 
 from fairbound.base.checks import amount, check_choice
 from fairbound.base.errors import OptionError
+from fairbound.base.names import plain_repr
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import objective_of
@@ -28,7 +29,7 @@ def check_options(estimator: Any) -> None:
     check_choice("on_insufficient", estimator.on_insufficient, ("warn", "raise"))
     size, share, certify = estimator.batch_size, estimator.validation, estimator.certify
     if not isinstance(size, Integral) or size < 1:
-        raise OptionError(f"batch_size must be at least 1, a whole number, got {size!r}.")
+        raise OptionError(f"batch_size must be at least 1, a whole number, got {plain_repr(size)}.")
     if share != "auto" and not (isinstance(share, Real) and 0 <= float(share) < 1):
         raise OptionError(f"validation must be 'auto' or a share in [0, 1), got {share!r}.")
     if not isinstance(certify, bool | np.bool_) and not (

@@ -17,6 +17,7 @@ from torch import nn
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.base.names import plain_repr
 from fairbound.estimators.choosing import asked_for
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import has_embedding, runs_on
@@ -69,7 +70,7 @@ def class_codes(y: Any, positive: Any, loss: str, compared: Sequence[str]) -> tu
     if len(classes) == 2:
         return positive_last(codes, classes, positive, y)
     if compared or positive is not None:
-        what = f"the bound {compared[0]!r}" if compared else f"positive={positive!r}"
+        what = f"the bound {compared[0]!r}" if compared else f"positive={plain_repr(positive)}"
         raise DataError(two_needed(codes, classes, what, positive))
     if loss not in ("logistic", "cross_entropy"):
         raise OptionError(f"loss={loss!r} is for two classes; y has {len(classes)}. Take 'logistic'.")

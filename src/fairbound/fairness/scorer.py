@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import plain_repr
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.measuring import measure, refuse_positive
 from fairbound.fairness.notions import constraint
@@ -68,7 +69,7 @@ class Scorer:
         return value if self.bound.sense == "at least" else -value
 
     def __repr__(self) -> str:
-        return f"scorer({self.bound.statement!r}, positive={self.positive!r})"
+        return f"scorer({self.bound.statement!r}, positive={plain_repr(self.positive)})"
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
         """Which of sensitive_features and sample_weight are asked for, and under which name,
@@ -156,7 +157,7 @@ def _decisions(estimator: Any, predicted: np.ndarray, positive: Any) -> np.ndarr
     fractions = predicted.dtype.kind == "f" and not (predicted == np.round(predicted)).all()
     if predicted.ndim != 1 or texts != isinstance(positive, str) or fractions:
         raise DataError(
-            f"a bound on decisions needs predicted labels, {positive!r} where they are positive, and "
+            f"a bound on decisions needs predicted labels, {plain_repr(positive)} where they are positive, and "
             f"{type(estimator).__name__}.predict says {predicted.ravel()[0]!r}."
         )
     return (predicted == positive).astype(np.int64)

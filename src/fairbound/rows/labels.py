@@ -12,7 +12,7 @@ import numpy as np
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
-from fairbound.base.names import did_you_mean, shortlist, unspelled
+from fairbound.base.names import did_you_mean, plain_repr, shortlist, unspelled
 from fairbound.rows.reading import column_array, column_values, is_missing, places_among, plain_array
 
 MANY_CLASSES = 100
@@ -62,14 +62,16 @@ def positive_last(
     if len(classes) > 2:
         if len({unspelled(c) for c in classes}) == 2:
             raise DataError(two_needed(codes, classes))
-        what = None if positive is None else f"positive={positive!r}"
+        what = None if positive is None else f"positive={plain_repr(positive)}"
         raise DataError(f"{two_needed(codes, classes, what, positive)} {BINARY}")
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if is_label(v, positive)]
         if not top:
             hint = did_you_mean(str(positive), map(str, classes), before=". ", otherwise=". Name one of these.")
-            raise DataError(f"positive={positive!r} is not among the labels {shortlist(classes, quoted=True)}{hint}")
+            raise DataError(
+                f"positive={plain_repr(positive)} is not among the labels {shortlist(classes, quoted=True)}{hint}"
+            )
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
     elif (doubt := _why_not_the_greater(classes, y)) is not None:

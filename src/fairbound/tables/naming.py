@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairbound.base.errors import DataError
+from fairbound.base.names import plain_repr
 from fairbound.rows.reading import frame_of
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoded import Encoded
@@ -37,11 +38,11 @@ def named_features(X: Any, sensitive_features: Any) -> Any:
             return sensitive_features
     if frame is None:
         raise DataError(
-            f"sensitive_features={sensitive_features!r} names columns, but X is no data frame with columns in memory. Pass the "
-            "values, (n,) or a dict of columns."
+            f"sensitive_features={plain_repr(sensitive_features)} names columns, but X is no data frame with columns in memory. Pass "
+            "the values, (n,) or a dict of columns."
         )
     absent = [name for name in wanted if name not in (columns or ())]
     if absent:
-        raise DataError(f"sensitive_features names {absent[0]!r}, which is no column of X. It has {columns}.")
+        raise DataError(f"sensitive_features names {plain_repr(absent[0])}, which is no column of X. It has {columns}.")
     native = {str(name): name for name in frame.columns}
     return {name: frame.get_column(native[name]) for name in wanted}

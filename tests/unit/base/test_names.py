@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from fairbound.base.names import did_you_mean, shortlist
+from fairbound.base.names import did_you_mean, plain_repr, shortlist
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,18 @@ def test_names_that_are_alike_are_asked_for(name, options, said):
 )
 def test_of_many_names_the_first_are_said_and_how_many_more_there_are(names, options, said):
     assert shortlist(names, **options) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.int64(1), "1"),
+        (np.str_("F"), "'F'"),
+        ([np.str_("F"), 2], "['F', 2]"),
+        ((np.float64(0.5),), "(0.5,)"),
+        (True, "True"),
+        (None, "None"),
+    ],
+)
+def test_values_of_numpy_are_shown_as_those_of_python(value, said):
+    assert plain_repr(value) == said

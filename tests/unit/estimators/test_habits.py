@@ -77,8 +77,8 @@ def test_sensitive_features_may_be_names_of_columns():
     assert two.groups_.attributes == ("sex", "town")
     with pytest.raises(DataError, match="'age', which is no column of X"):
         fitted(X, y, groups="age")
-    with pytest.raises(DataError, match="X is no data frame"):
-        fitted(X[["pay", "skill"]].to_numpy(), y, groups="sex")
+    with pytest.raises(DataError, match="sensitive_features='sex' names columns, but X is no data frame"):
+        fitted(X[["pay", "skill"]].to_numpy(), y, groups=np.str_("sex"))
 
 
 def test_a_list_of_values_is_never_taken_for_names():

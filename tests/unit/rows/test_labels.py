@@ -86,7 +86,7 @@ def test_the_codes_of_any_number_of_classes_are_places_in_sorted_order():
     with pytest.raises(DataError, match=r"^two classes are needed"):
         positive_last(codes, classes)
     with pytest.raises(DataError, match=r"^positive='a' needs two classes"):
-        positive_last(codes, classes, "a")
+        positive_last(codes, classes, np.str_("a"))
     codes, classes = class_labels(np.array([2.5, 1.5, 2.5]))
     assert positive_last(codes, classes, 1.5) == (pytest.approx([0, 1, 0]), (2.5, 1.5))
 
