@@ -36,6 +36,8 @@ def frame_of(table: Any) -> Frame | None:
             f"expected a table with rows and columns, got a {library_type(table)}, whose rows are not computed yet. Call "
             ".collect() (or .compute()) first."
         )
+    if found is table and hasattr(table, "__arrow_c_stream__") and hasattr(table, "column_names"):
+        found = nw.from_arrow(table, backend="pyarrow")  # a RecordBatch, which narwhals takes for no frame
     if not isinstance(found, nw.DataFrame):
         return None
     if len(set(map(str, found.columns))) < len(found.columns):

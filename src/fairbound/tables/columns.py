@@ -255,6 +255,15 @@ def _numbers(series: nw.Series[Any]) -> np.ndarray:
     return series.cast(nw.Float64).to_numpy()
 
 
+def _plainer(series: Any) -> Any:
+    """A column of a library's sparse values, or of floats longer than 64 bits, in a type with an encoding; None of any
+    other."""
+    kind: Any = getattr(series, "dtype", None)
+    if hasattr(kind, "fill_value") and hasattr(kind, "subtype"):
+        return series.astype(kind.subtype)
+    return series.astype(np.float64) if isinstance(kind, np.dtype) and kind.kind == "f" else None
+
+
 def _from_series(name: str, series: nw.Series[Any]) -> Column:
     kind = series.dtype
     if kind.is_numeric():
@@ -272,12 +281,15 @@ def _from_series(name: str, series: nw.Series[Any]) -> Column:
     if isinstance(kind, nw.Boolean | nw.Object):
         return _from_objects(name, series.to_list(), typed=True)
     if isinstance(kind, nw.Unknown):
+        native: Any = series.to_native()
+        if (dense := _plainer(native)) is not None:
+            return _from_series(name, nw.from_native(dense, series_only=True))
         values = series.to_list()
         if all(is_missing(value) for value in values):
             return _from_objects(name, values, typed=True)
         if any(isinstance(value, complex) for value in values):
             raise DataError(f"Complex data not supported: column {name!r}. Split it into real columns.")
-        raise _no_meaning(name, getattr(series.to_native(), "dtype", kind))
+        raise _no_meaning(name, getattr(native, "dtype", kind))
     raise _no_meaning(name, kind)
 
 

@@ -523,9 +523,19 @@ def test_pandas_types_polars_and_nested_lists_agree():
     enumerated = polars.with_columns(pl.col("s").cast(pl.Enum(["b", "a"])))
     tabled = pa.table({name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)})
     coded = tabled.set_column(1, "s", tabled["s"].dictionary_encode())
-    for form in (categorical, arrow, polars, enumerated, tabled, coded, rows):
+    (batch,) = tabled.to_batches()
+    for form in (categorical, arrow, polars, enumerated, tabled, coded, batch, rows):
         np.testing.assert_array_equal(encoder.transform(form), expected)
         np.testing.assert_array_equal(TableEncoder(EVERY).fit_transform(form), expected)
+
+
+@pytest.mark.parametrize("kind", [float, int, bool])
+def test_sparse_and_long_columns_of_pandas_are_read_as_others(kind):
+    dense = pd.DataFrame({"a": np.array([0, 0, 1, 0, 1]).astype(kind), "x": [1.5, 2.0, 3.0, np.nan, 0.0]})
+    other = pd.DataFrame({"a": pd.arrays.SparseArray(dense["a"]), "x": dense["x"].astype(np.longdouble)})
+    encoder = TableEncoder(EVERY).fit(dense)
+    np.testing.assert_array_equal(encoder.transform(other), encoder.transform(dense))
+    np.testing.assert_array_equal(TableEncoder(EVERY).fit_transform(other), encoder.transform(dense))
 
 
 def test_polars_dates_equal_pandas_dates():
