@@ -13,7 +13,7 @@ from fairbound.studies import run_study
 def run_reproduce(options: ReproduceOptions) -> Outcome:
     """Run the study, write records, numbers, figures and the page; the findings are the text for people.
     The exit code is 1 where a run failed."""
-    only = [key.strip() for key in options.only.split(",")] if options.only else None
+    only = [key.strip() for key in options.only.split(",")] if options.only is not None else None
     run = run_study(
         options.study, options.out, jobs=options.jobs, backend=options.backend, data_dir=options.data_dir,
         quick=options.quick, only=only, tune=options.tune, seeds=options.seeds, budget=options.budget, say=say,

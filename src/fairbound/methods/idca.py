@@ -20,7 +20,9 @@ Source: He, Huang, Yao, Lin (2026), Algorithm 1, (31) to (33), Definition 6.2; G
 Departs: iterates are moved back until they meet the bounds and the objective does not rise, where the source lets them
     lie eps_k outside. The default inner method is not the source's. The preset "paper" has neither: it takes what 200
     steps of its `ssg` end at. Its eps is the source's 1e-3, which bounds of (15) in the units of the metric make
-    2 / |I| times as large, for intervals of 0.25 to 0.3. With `proximal` > 0 the objective has proximal/2 |v - w_k|^2
+    2 / |I| times as large, for intervals of 0.25 to 0.3. But that eps is the length of the objective's steps too, which
+    are so about 7 times the source's; and bounds of (21), 1 / |I| times as large, have the same eps, about twice the
+    source's. With `proximal` > 0 the objective has proximal/2 |v - w_k|^2
     added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic term that
     the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short
     models; the source does not say how long its are. Its steps are short because slopes of constraints on an interval

@@ -23,7 +23,8 @@ Theorem 2.
 Departs: Y is `problem.dual_set`, the simplex unless the problem has another. (13) has G_x, where the paper prints G_y.
     A constraint whose groups a batch lacks enters no average of G_y and moves its own dual variable by its average so
     far; in G_x and in the piece of (13) it counts as 0, so that (13) is to be read only where every batch saw every
-    constraint.
+    constraint. The output is the mean of x_t with the weights gamma_t, which the bounds (12) and (13) hold for; line 8
+    of Yao, Lin and Yang's Algorithm 2 returns their plain mean, while their (26) has the weights.
 """
 
 from __future__ import annotations

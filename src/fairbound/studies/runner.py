@@ -26,6 +26,7 @@ from typing import Any
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.files import atomic_write_many, atomic_write_text, check_writable
 from fairbound.base.records import hardware, plain, versions
+from fairbound.data.files import data_folder
 from fairbound.studies import workers
 from fairbound.studies.checked import imported
 from fairbound.studies.library import load_spec
@@ -71,15 +72,15 @@ def run_study(
     tune: also choose settings of every method on validation rows, with equal budgets, and run them as the item
     "KEY-tuned" of each that is tuned.
     seeds, budget: in place of the study's own. say: receives lines of progress.
-    Raises: OptionError for wrong use, and where `out` holds another study; DataError where data cannot be read or no
-        cell finishes; KeyboardInterrupt after Ctrl-C, with finished cells and checkpoints kept.
+    Raises: OptionError for wrong use, and where `out` holds another study; DataError where `data_dir` is no folder,
+        data cannot be read or no cell finishes; KeyboardInterrupt after Ctrl-C, with finished cells and checkpoints kept.
     """
     study = spec if isinstance(spec, StudySpec) else load_spec(spec)
     study = _asked(study, quick, only, tune, seeds, budget)
+    place = None if data_dir is None else str(data_folder(data_dir, study.name))
     folder = check_writable(Path(out))
     _refuse_another(folder, study.name)
     cells_folder = check_writable(folder / "cells")
-    place = None if data_dir is None else str(data_dir)
     study, notes = _placed(study, place)
     environment = {"commit": commit(), "jobs": jobs, "backend": backend}
     engine = _Engine(cells_folder, place, environment, jobs, backend, say)
@@ -263,7 +264,7 @@ def _outcome(end: dict[str, Any]) -> str:
 def _asked(
     study: StudySpec, quick: bool, only: Sequence[str] | None, tune: bool, seeds: int | None, budget: str | None
 ) -> StudySpec:
-    if only:
+    if only is not None:
         study = study.only(only)
         if quick:
             study = replace(study, quick=replace(study.quick, items=()))

@@ -256,9 +256,14 @@ class StudySpec:
         return kind if kind is None else made(kind, f"the comparison of item {item.key!r}", given)
 
     def only(self, keys: Iterable[str]) -> Self:
-        """The study with the named items alone. Raises: OptionError for an unknown name."""
+        """The study with the named items alone. Raises: OptionError for an unknown name, and for one that tuning makes."""
         keys, there = list(keys), [item.key for item in self.items]
         for key in keys:
+            if key not in there and key.endswith(TUNED) and (untuned := key.removesuffix(TUNED)) in there:
+                raise OptionError(
+                    f"study {self.name!r}: item {key!r} is there with --tune alone (tune=True); name {untuned!r} and tune: "
+                    "both are run then."
+                )
             known(f"study {self.name!r}", "item", key, there)
         return replace(self, items=tuple(item for item in self.items if item.key in keys))
 

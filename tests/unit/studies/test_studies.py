@@ -382,6 +382,16 @@ def test_quick_only_seeds_and_budget_choose_what_runs():
     assert {c.data for c in study.only(["adult", "bank"]).cells()} == {"adult", "bank"}
     with pytest.raises(OptionError, match="no item 'adults'; did you mean 'adult'"):
         study.only(["adults"])
+    with pytest.raises(OptionError, match="item 'table3-tuned' is there with --tune alone"):
+        study.only(["table3-tuned"])
+    with pytest.raises(OptionError, match="no item ''"):
+        study.only([""])
+
+
+def test_a_data_folder_that_is_not_there_is_told_before_the_first_cell(tmp_path):
+    with pytest.raises(DataError, match="nowhere"):
+        run_study("deep-benchmark", tmp_path / "out", only=["adult"], data_dir=tmp_path / "nowhere")
+    assert not (tmp_path / "out").exists()
 
 
 def test_data_that_is_absent_is_replaced_and_named(tmp_path):
