@@ -1,15 +1,14 @@
 """Very many constraints: an audit of 535 groups compared pairwise, compiling half a million contrasts, and a step of ALM.
 
-    python benchmarks/many_groups.py
+    python benchmarks/many_groups.py [--subgroups]
 
 Prints processor seconds on one thread: the ratio of an ALM step with 468,540 constraints to one with 536, and, where the data folder
-has Communities and Crime, of a PLADA step on all rows with its 535 overlapping subgroups to one with 2 of them (`--subgroups` for
-this alone).
+has Communities and Crime, of a PLADA step on all rows with its 535 overlapping subgroups to one with 2 of them.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -71,8 +70,11 @@ def subgroups() -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subgroups", action="store_true", help="the step under overlapping subgroups alone")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    if "--subgroups" in sys.argv:
+    if given.subgroups:
         return subgroups()
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(ROWS, 20)).astype(np.float32), (rng.random(ROWS) < 0.4).astype(int)

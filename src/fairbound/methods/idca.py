@@ -22,12 +22,12 @@ Departs: iterates are moved back until they meet the bounds and the objective do
     steps of its `ssg` end at. Its eps is the source's 1e-3, which bounds of (15) in the units of the metric make
     2 / |I| times as large, for intervals of 0.25 to 0.3. But that eps is the length of the objective's steps too, which
     are so about 7 times the source's; and bounds of (21), 1 / |I| times as large, have the same eps, about twice the
-    source's. With `proximal` > 0 the objective has proximal/2 |v - w_k|^2
-    added, and so have the constraints where the parts are not convex: this is what becomes of the quadratic term that
-    the source adds to both parts of every function. The preset "stochastic" is for networks and G.9: of many short
-    models; the source does not say how long its are. Its steps are short because slopes of constraints on an interval
-    are 2 / |I| times those of shares, and are divided by one more than the multipliers' sum (`normalised` of `ynw`),
-    without which those of 200 constraints at once were too long.
+    source's. With `proximal` > 0 the objective has proximal/2 |v - w_k|^2 added, and so have the constraints where the
+    parts are not convex: this is what becomes of the quadratic term that the source adds to both parts of every
+    function. The preset "stochastic" is for networks and G.9: of many short models; the source does not say how long
+    its are. Its steps are short because slopes of constraints on an interval are 2 / |I| times those of shares, and are
+    divided by one more than the multipliers' sum (`normalised` of `ynw`), without which those of 200 constraints at
+    once were too long.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 ORDER = ("muted", "s5", "s4", "s6", "s3", "s2", "s1", "ink", "s5", "s4", "s1", "s6")  # a colour twice has another dash
 MARKS = "osD^vPX*<>hp"
 DOTS = (0, (1, 1.6))
-LETTERS = 16  # of a legend, to the inch
+LETTERS = 15  # of a legend, to the inch
+BESIDE = 9  # letters in whose place the mark of a name and the room between columns stand
 Runs = Mapping[tuple[str, str], Mapping[int, list[dict[str, Any]]]]
 """(data, method) -> seed -> rows of records.jsonl."""
 
@@ -104,7 +105,7 @@ def legend_size(scene: Scene, width: float) -> tuple[int, float]:
     """The columns, at most 4, and the inches of height of a legend of the methods
     below a figure that is so wide in inches."""
     longest = max(map(len, scene.methods.values()), default=0)
-    columns = max(1, min(4, int(LETTERS * width / (longest + 6))))
+    columns = max(1, min(4, int(LETTERS * width / (longest + BESIDE))))
     return columns, 0.2 * -(-len(scene.methods) // columns)
 
 

@@ -51,12 +51,36 @@ def test_every_name_of_a_legend_is_inside_the_figure(data):
     made = {(f"d{d}", m): {0: [row, row | {"passes": 2.0}]} for d in range(data) for m in titles}
     spec["data"] = {f"d{d}": spec["data"]["one"] for d in range(data)}
     (drawing,) = study_figures.drawings(spec, {"item": "i", "data": list(spec["data"]), "key": "i"}, [], made)
+    check_legend(drawing)
+
+
+def check_legend(drawing):
     with figures.settings(figures.INKS, "none"):
         figure = figures._figure(drawing, figures.INKS)
         figure.draw_without_rendering()
     for text in figure.legends[0].get_texts():
         box = text.get_window_extent()
         assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and figure.bbox.y0 <= box.y0
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["all scores <= 0.405", "interval <= 0.005", "interval <= 0.28", "interval <= 0.1", "weight 0.405", "<= 0.1"],
+)
+def test_names_of_many_bounds_are_inside_a_narrow_figure(title):
+    pytest.importorskip("matplotlib", reason="figures need the extra 'report'")
+    frontier = FigureSpec(key="f", kind="frontier", title="T", x=("fairness",), y=("accuracy",))
+    spec = study(**asdict(frontier))
+    spec["methods"] = {f"m{i}": spec["methods"]["free"] | {"title": title} for i in range(12)}
+    spec["items"][0] |= {"methods": list(spec["methods"])}
+    made = {("one", m): {0: [{"output": "best"}]} for m in spec["methods"]}
+    rows = [
+        {"row": m, "column": c, "data": "one", "ours": i / 12, "std": None, "n": 1, "paper": None}
+        for i, m in enumerate(spec["methods"])
+        for c in ("accuracy", "fairness")
+    ]
+    (drawing,) = study_figures.drawings(spec, {"item": "i", "data": ["one"], "key": "i"}, rows, made)
+    check_legend(drawing)
 
 
 ROWS = [
