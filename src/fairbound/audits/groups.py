@@ -81,7 +81,7 @@ def _metrics(rows: Scored, outcomes: bool = True) -> dict[str, float | None]:
     selected = float(np.average(rows.predicted, weights=weight))
     if not outcomes:
         return {"selection_rate": selected}
-    one_class = len(np.unique(y[weight > 0])) < 2
+    one_class = len(np.unique(y)) < 2
     return {
         "accuracy": float(np.average(rows.predicted == y, weights=weight)),
         "auc": None if one_class else float(auc(s, y, weight)),

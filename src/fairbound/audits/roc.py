@@ -53,7 +53,7 @@ def roc_pictures(rows: Scored, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
 
 def _picture(bound: AUCParity, rows: Scored, compared: Compared) -> dict[str, Any]:
     weight = np.ones(len(rows)) if rows.weight is None else np.asarray(rows.weight, dtype=np.float64)
-    member = np.where(weight > 0, compared.of_rows(rows.groups), -1)
+    member = compared.of_rows(rows.groups)
     sizes = np.bincount(member[member >= 0], minlength=len(compared))
     largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist()
     two = [(a, b) for i, a in enumerate(largest) for b in largest[i + 1 :]]

@@ -118,9 +118,8 @@ def train(
         numbers, table = numbers[mine], taken(table, mine)
         classifier.set_params(distributed=True)
     minimised = objective_of(options.objective)
-    compares = bounds or options.group_terms or (minimised is not None and "groups" in minimised.needs)
-    compares = compares or penalises_groups(classifier.algorithm)
-    groups = rows.groups_of(numbers) if compares else None
+    compares = options.group_terms or (minimised is not None and "groups" in minimised.needs)
+    groups = rows.groups_of(numbers) if bounds or compares or penalises_groups(classifier.algorithm) else None
     with silenced(ConvergenceWarning, DataWarning):  # `reader_warnings` says it
         return classifier.fit(table, rows.y[numbers], groups, rows.weight_of(numbers))
 

@@ -28,7 +28,7 @@ from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
 from fairbound.rows.reading import plain_column, read_weights, take_rows, warn_of_order
 from fairbound.rows.split import stratified_split
-from fairbound.rows.weighted import counted, weighted_rows
+from fairbound.rows.weighted import column_of_rows, weighted_rows
 from fairbound.tables import Chunks, Encoded
 from fairbound.tables.naming import named_features
 
@@ -306,10 +306,10 @@ def _counted(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tup
     rows = None if y is None else weighted_rows(sample_weight, y)
     if rows is None:
         return X, y, sensitive_features, sample_weight
-    n = plain_column(sample_weight).size
-    weight, y, sensitive_features = counted(sample_weight, y, named_features(X, sensitive_features))
+    n, named = plain_column(sample_weight).size, named_features(X, sensitive_features)
+    y, named, weight = (column_of_rows(column, rows, n) for column in (y, named, sample_weight))
     check_lengths(X, n, no_groups(n))
-    return taken(X, rows), y, sensitive_features, weight
+    return taken(X, rows), y, named, weight
 
 
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:

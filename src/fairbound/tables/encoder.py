@@ -58,7 +58,7 @@ from fairbound.tables.ranges import RangeCounts
 from fairbound.tables.scaled import learn_scale, scaled
 from fairbound.tables.shapes import Asked, shaped
 from fairbound.tables.stored import Learnt
-from fairbound.tables.sums import Block, number_array
+from fairbound.tables.sums import ROWS_AT_ONCE, Block, number_array
 
 _UNFITTED = "this TableEncoder is not fitted yet. Call fit(table) with the training rows first."
 
@@ -266,7 +266,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         counted = fill_numbers(out, [(spec, at, column.values) for spec, at, column in numbers])
         self._layout.pairs.fill(out, self._layout.by_name(numbers, categories))
         seen = RangeCounts(self._layout.ranges, [column.values for _, _, column in numbers])
-        for part in slices(read.rows):
+        for part in slices(read.rows, ROWS_AT_ONCE):
             seen.look(part)
         return out, self._reported(read, positional, counted, seen, categories, unseen)
 

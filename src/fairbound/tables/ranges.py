@@ -73,9 +73,8 @@ class RangeCounts:
         columns = self.source.columns if isinstance(self.source, Block) else self.source
         if gaps is not None and len(columns) + len(gaps) > 1:
             found.empty = empty_rows([*map(np.isnan, columns), *gaps])
-        counted = zip(self.ranges.features, self._left.tolist(), self._counts.T.tolist(), strict=True)
-        for feature, left, counts in counted:
-            _tell(found, feature, left, *counts)
+        for j in np.flatnonzero(self._left | (self._counts > 0).any(axis=0)).tolist():
+            _tell(found, self.ranges.features[j], bool(self._left[j]), *self._counts[:, j].tolist())
         return found
 
 

@@ -24,7 +24,7 @@ from fairbound.tables.columns import is_plain
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 
 CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
-ROWS_AT_ONCE = 1 << 15
+ROWS_AT_ONCE = 1 << 15  # at most, so that narrow tables need little memory
 CELLS_COPIED = 1 << 18
 """A frame with at most so many cells is copied into one array, which is quicker than to look at every column."""
 FOLD = 64
