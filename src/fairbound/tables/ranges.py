@@ -14,6 +14,9 @@ from fairbound.tables.sums import FOLD, Block
 TINY = 50.0
 """A number is tiny where it is so many times less than the one in the middle of training."""
 
+CELLS_IN_ONE = 1 << 10
+"""Rows of at most so many numbers together are taken as one to find the ends of columns."""
+
 
 @dataclass
 class Outside:
@@ -35,6 +38,7 @@ class Ranges:
         self.low = np.array([-math.inf if feature.low is None else feature.low for feature in features])
         self.high = np.array([math.inf if feature.high is None else feature.high for feature in features])
         self.tiny = np.array([_tiny(feature) for feature in features])
+        self.least = np.maximum(self.low, self.tiny)
 
 
 class RangeCounts:
@@ -55,16 +59,15 @@ class RangeCounts:
             least, most = (ends_of(source.values[part], end)[source.at] for end in (np.fmin, np.fmax))
         else:
             least, most = (np.array([end.reduce(column[part]) for column in source]) for end in (np.fmin, np.fmax))
+        if (least >= ranges.least).all() and (most <= ranges.high).all():
+            return
         left = ~((least >= ranges.low) & (most <= ranges.high)) & ~np.isnan(least)
         flagged = np.flatnonzero(left | (least < ranges.tiny))
-        if not len(flagged):
-            return
         self._left |= left
-        if isinstance(source, Block):
-            values = source.values[part][:, source.at[flagged]].astype(np.float64)
-        else:
-            values = np.column_stack([np.asarray(source[j][part], dtype=np.float64) for j in flagged.tolist()])
-        self._counts[:, flagged] += _counted(values, *(of[flagged] for of in (ranges.low, ranges.high, ranges.tiny)))
+        for j in flagged.tolist():
+            values = source.values[part, source.at[j]] if isinstance(source, Block) else source[j][part]
+            of = ranges.low[j], ranges.high[j], ranges.tiny[j]
+            self._counts[:, j] += _counted(np.asarray(values, dtype=np.float64), *of)
 
     def outside(self, gaps: Sequence[np.ndarray] | None) -> Outside:
         """What lies outside in the rows that were counted. gaps: (n,) bool of each other column, where it has no value;
@@ -78,13 +81,12 @@ class RangeCounts:
         return found
 
 
-def _counted(values: np.ndarray, low: np.ndarray, high: np.ndarray, tiny: np.ndarray) -> np.ndarray:
-    """(3, k) how many values (n, k), which are changed, are beyond training's range, far beyond it, and tiny; infinities
-    are missing."""
-    values[np.isinf(values)] = np.nan
-    beyond, width = (values < low) | (values > high), high - low
-    far = (values < low - width) | (values > high + width) if beyond.any() else beyond
-    return np.array([np.count_nonzero(of, axis=0) for of in (beyond, far, np.abs(values) < tiny)])
+def _counted(values: np.ndarray, low: float, high: float, tiny: float) -> tuple[int, int, int]:
+    """How many values (n,) are beyond training's range, far beyond it, and tiny; infinities are missing."""
+    outside = values[(values < low) | (values > high)]
+    outside, width = outside[np.isfinite(outside)], high - low
+    far = np.count_nonzero((outside < low - width) | (outside > high + width))
+    return len(outside), int(far), int(np.count_nonzero(np.abs(values) < tiny)) if tiny > 0 else 0
 
 
 def _tell(found: Outside, spec: NumberFeature, some: bool, beyond: int, far: int, tiny: int) -> None:
@@ -103,12 +105,13 @@ def _tell(found: Outside, spec: NumberFeature, some: bool, beyond: int, far: int
 def ends_of(values: np.ndarray, end: np.ufunc) -> np.ndarray:
     """(c,) the least (np.fmin) or greatest (np.fmax) numbers of the columns of values (n, c), NaN where there is none.
 
-    FOLD rows that lie one after another in memory are taken as one, which is sooner done.
+    A few rows that lie one after another in memory are taken as one, which is sooner done.
     """
     if len(values) < FOLD or not values.flags.c_contiguous:
         return np.asarray(end.reduce(values, axis=0))
-    whole = len(values) // FOLD * FOLD
-    folded = end.reduce(values[:whole].reshape(whole // FOLD, -1), axis=0).reshape(FOLD, -1)
+    fold = min(FOLD, 1 << (max(CELLS_IN_ONE // values.shape[1], 1).bit_length() - 1))
+    whole = len(values) // fold * fold
+    folded = end.reduce(values[:whole].reshape(whole // fold, -1), axis=0).reshape(fold, -1)
     if whole < len(values):
         folded = np.concatenate([folded, values[whole:]])
     return np.asarray(end.reduce(folded, axis=0))

@@ -23,12 +23,12 @@ from fairbound.rows.reading import frame_of
 from fairbound.tables.columns import is_plain
 from fairbound.tables.numbers import NumberFeature, Tally, fill_numbers, slices
 
-CELLS_AT_ONCE = 1 << 18  # of float64, so that what is read and written stays in the cache
+CELLS_AT_ONCE = 3 << 17  # of float64, so that what is read and written stays in the cache
 ROWS_AT_ONCE = 1 << 15  # at most, so that narrow tables need little memory
 CELLS_COPIED = 1 << 18
 """A frame with at most so many cells is copied into one array, which is quicker than to look at every column."""
 FOLD = 64
-"""Rows are read a multiple of so many at a time, as their ends are looked for so many at once."""
+"""Rows are read a multiple of so many at a time, as their ends are looked for up to so many at once."""
 _FAR = 64.0  # |mean| over sd: above it a weighted number's own rounding is 64 times its feature's or more
 
 

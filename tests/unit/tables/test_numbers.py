@@ -163,7 +163,7 @@ def test_a_frame_is_read_alike_whole_and_column_by_column(monkeypatch):
 
 @pytest.mark.parametrize("frame", [False, True])
 def test_encoding_takes_no_copy_of_the_table_but_its_float32_features(frame):
-    table = np.random.default_rng(1).normal(5, 2, (120_000, 40)).astype(np.float32)
+    table = np.random.default_rng(1).normal(5, 2, (160_000, 40)).astype(np.float32)
     one = table.nbytes
     table = pd.DataFrame(table) if frame else table
     encoder = TableEncoder().fit(table.iloc[:2000] if frame else table[:2000])  # what is loaded once counts no more
