@@ -302,7 +302,10 @@ class FairProblem(Verbs, BaseProblem):
         """(..., n_rows) scores of the problem's rows (sorted by stratum), or of `features`, a slice at a time.
 
         A module is run in evaluation mode."""
-        return scores_of_rows(self.model, self.split(x)[0], self.features if features is None else features)
+        theta = self.split(x)[0]
+        if features is None and x.dim() == 1 and is_linear(self.model):
+            return self.forward(theta, self.full())[0]
+        return scores_of_rows(self.model, theta, self.features if features is None else features)
 
     def evaluate(self, x: Tensor) -> Measured:
         """The objective, the true constraints and the stated bounds' values on all rows; uncounted.

@@ -18,7 +18,7 @@ from fairbound.fairness.batches import Batch
 from fairbound.fairness.one_pass import OnePass
 from fairbound.fairness.reduction import IndexedReduction, StratifiedReduction
 from fairbound.fairness.row_slopes import RowSlopes
-from fairbound.models.mlp import is_linear
+from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
 
@@ -47,6 +47,18 @@ class Verbs(RowSlopes):
         n = self.model.n
         return (x[..., :n], x[..., n:]) if self.plan.beyond_means else (x, self._no_auxiliaries)
 
+    def forward(self, theta: Tensor, batch: Batch) -> tuple[Tensor, Any]:
+        """The scores of a batch's rows at the model's parameters theta (..., n_model), and their tape. Those of a linear
+        model on all rows are kept, as several verbs are asked for at one point."""
+        keeps = batch is self._full and theta.dim() == 1 and is_linear(self.model)
+        if keeps and (last := batch.kept.get(MLP)) is not None and torch.equal(last[0], theta):
+            return last[1:]  # type: ignore[no-any-return]
+        with noise(self.model, batch.seed):
+            scores, tape = self.model.forward(theta, batch.features)
+        if keeps:
+            batch.kept[MLP] = (theta.clone(), scores, tape)
+        return scores, tape
+
     def values(self, x: Tensor, batch: Batch, true: bool = False) -> Evaluation:
         """f and g; with `true` the metric itself in place of its surrogate, on all rows without a module's dropout."""
         if (whole := self.one_pass(x, batch)) is not None:
@@ -57,8 +69,7 @@ class Verbs(RowSlopes):
         if true and batch.rows is None and getattr(self.model, "random", False):
             scores = scores_of_rows(self.model, theta, batch.features)
         else:
-            with noise(self.model, batch.seed):
-                scores = self.model.scores(theta, batch.features)
+            scores, _ = self.forward(theta, batch)
         evaluation, _ = self._evaluate(scores, z, batch, true)
         self._check(evaluation, scores, batch)
         return evaluation
@@ -80,8 +91,7 @@ class Verbs(RowSlopes):
             check_finite(gradient, explained)
             return found, gradient
         theta, z = self.split(x)
-        with noise(self.model, batch.seed):
-            scores, tape = self.model.forward(theta, batch.features)
+        scores, tape = self.forward(theta, batch)
         evaluation, memo = None, None
         if callable(weights):
             evaluation, memo = self._evaluate(scores, z, batch)
@@ -101,8 +111,7 @@ class Verbs(RowSlopes):
             if x.dim() == 1 and self.shards.alone and self._statistic_alone:
                 return self._along_statistic(x, batch, dx)
             return (self.jacobian(x, batch)[1] @ dx.unsqueeze(-1)).squeeze(-1)
-        with noise(self.model, batch.seed):
-            scores, tape = self.model.forward(x, batch.features)
+        scores, tape = self.forward(x, batch)
         with noise(self.model, batch.seed):  # a module with dropout runs again, and must drop the same units
             ds = tape.jvp(dx)
         if self.joint is None:
@@ -124,8 +133,7 @@ class Verbs(RowSlopes):
     def jacobian(self, x: Tensor, batch: Batch, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
         """The evaluation, and the gradients (..., 1 + m, n) of f, g_1, ..., g_m, or the rows `which` of them."""
         theta, z = self.split(x)
-        with noise(self.model, batch.seed):
-            scores, tape = self.model.forward(theta, batch.features)
+        scores, tape = self.forward(theta, batch)
         evaluation, memo = self._evaluate(scores, z, batch)
         if self.joint is not None:
             self._check(evaluation, scores, batch)
@@ -208,7 +216,7 @@ class Verbs(RowSlopes):
     def _along_statistic(self, x: Tensor, batch: Batch, dx: Tensor) -> Tensor:
         """(1 + m,) derivatives along dx (n,) of such a plan, from one derivative of the scores."""
         (theta, z), (dtheta, dz) = self.split(x), self.split(dx)
-        scores, tape = self.model.forward(theta, batch.features)
+        scores, tape = self.forward(theta, batch)
         ds, memo = tape.jvp(dtheta), self._evaluate(scores, z, batch)[1]
         rows, of_auxiliaries, mix = self.plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
         along = mix @ (rows @ ds + (0.0 if of_auxiliaries is None else of_auxiliaries @ dz))

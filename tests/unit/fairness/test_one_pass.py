@@ -115,3 +115,25 @@ def test_a_search_along_a_line_asks_seldom():
     problem = made(BOUNDS[1], Accuracy(0.65), dtype=torch.float32)
     found = solve(problem, "full_batch_alm", budget="12 steps", x0=problem.start((0,)))
     assert found.counts.gradients < 12 * 16
+
+
+def test_slice_by_slice_the_verbs_of_one_point_score_all_rows_once(monkeypatch):
+    monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
+    model, asked = MLP(14), []
+    forward = model.forward
+    problem = made("demographic_parity <= 0.02", model=model)
+    monkeypatch.setattr(model, "forward", lambda x, features: asked.append(x.clone()) or forward(x, features))
+    batch, x = problem.full(), torch.linspace(-1, 1, model.n, dtype=torch.float64)
+
+    def numbers():
+        weights = lambda e: (1.0, e.g)  # noqa: E731
+        found = problem.evaluate(x), problem.values(x, batch), problem.values(x, batch, true=True)
+        return [*found, problem.gradient(x, batch, weights), problem.jacobian(x, batch)[1], problem.all_scores(x)]
+
+    numbers()
+    assert len(asked) == 1
+    x.mul_(-2)  # moved in place, as optimisers do
+    after = numbers()
+    assert len(asked) == 2
+    assert torch.allclose(after[-1], problem.features @ x[:-1] + x[-1])
+    assert float(after[0].f) == float(made("demographic_parity <= 0.02").evaluate(x).f)
