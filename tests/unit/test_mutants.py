@@ -236,6 +236,8 @@ MUTANTS = {
     "proximal point: centres stay": Mutant("methods/proximal_point.py", "centre, centres = held.point.clone(), centres + 1", "centre, centres = centre.clone(), centres + 1", "claims/test_proximal_point.py"),
     "proximal: constraints without their term": Mutant("problems/penalised.py", "factor + self.on_constraints * w[..., : self._stated].sum(", "factor + 0 * w[..., : self._stated].sum(", "claims/test_proximal_point.py"),
     "switching: mean over all points": Mutant("methods/switching_subgradient.py", "total = total + (k + 1) * feasible", "total = total + (k + 1)", "claims/test_proximal_point.py"),
+    "multiplier model: shares of all constraints": Mutant("methods/multiplier_model.py", "g / g.shape[-1]", "g / problem.m", "unit/fairness/test_ranking_problem.py"),
+    "rankings: constraints described by their queries": Mutant("fairness/ranking_problem.py", ".unsqueeze(1) - queries[made.query])", ".unsqueeze(1) + queries[made.query])", "unit/fairness/test_ranking_problem.py"),
     "multiplier model: the network descends": Mutant("methods/multiplier_model.py", "move(w, -climb,", "move(w, climb,", "claims/test_proximal_point.py"),
     "excess loss: both sides": Mutant("fairness/notions/losses.py", "range(0, len(found.index), 2)", "range(len(found.index))", "unit/fairness/test_excess_loss.py"),
     "excess loss: the other side": Mutant("fairness/notions/losses.py", "found.take(np.array(kept, dtype=np.int64))", "found.take(np.array(kept, dtype=np.int64) + 1)", "unit/fairness/test_excess_loss.py"),

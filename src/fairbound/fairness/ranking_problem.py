@@ -171,6 +171,25 @@ class RankingProblem(RankingVerbs, BaseProblem):
         made._cells = [replace(c, sharpness=factor * c.sharpness) for c in self._cells]
         return made
 
+    @cached_property
+    def descriptions(self) -> Tensor | None:
+        """(m, d) a row for each constraint, that tells it from others: the mean features of the documents whose lost
+        pairs it counts less those of its query, each column over its largest size; None where a constraint is not of
+        one query, and for sparse or unflattened rows."""
+        features, d = self.features, self.documents
+        if self.m_sums or not self.m or not isinstance(features, Tensor) or features.dim() != 2:
+            return None
+        sizes = torch.as_tensor(np.diff(d.starts))
+        queries = torch.segment_reduce(features, "mean", lengths=sizes, axis=0)
+        parts = []
+        for made in self._cells:
+            inside = torch.as_tensor(made.of_document >= 0)
+            own = torch.as_tensor(made.of_document)[inside]
+            sums = features.new_zeros(len(made), features.shape[1]).index_add_(0, own, features[inside])
+            parts.append(sums / torch.bincount(own, minlength=len(made)).unsqueeze(1) - queries[made.query])
+        found = torch.cat(parts)
+        return found / found.abs().amax(0).clamp_min(torch.finfo(self.dtype).tiny)
+
     # -- measuring ----------------------------------------------------------------------------------------------
 
     def all_scores(self, x: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ Both steps use the same multipliers; the second is Adam's by default.
 
 Source: Narasimhan, Cotter, Zhou, Wang, Guo (2020), Approximate heavily-constrained learning with Lagrange multiplier
 models.
-Departs: all constraints enter every step, where the source samples some; descriptions are those of the problem
-    (`FairProblem.descriptions`), or given; `shift` makes multipliers small at first.
+Departs: all constraints that a batch speaks of enter a step, where the source samples some, and m is their number then;
+    descriptions are those of the problem (`descriptions` of FairProblem and RankingProblem), or given; `shift` makes
+    multipliers small at first.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class MultiplierModel(Method[MultiplierModelState]):
     decay_steps: float = 1000.0
 
     name: ClassVar[str] = "multiplier_model"
+    partial: ClassVar[bool] = True
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -122,9 +124,9 @@ class MultiplierModel(Method[MultiplierModelState]):
         if problem.m:
             rows = batch if full else draws("dual", state.k, max(draws.batch_size, min(8 * draws.batch_size, 1024)))
             e = problem.values(x, rows, true=self.dual_values == "true")
-            g = e.g + self.margin * problem.bounds
+            g = e.g + self.margin * e.of(problem.bounds)
             g = g if e.seen is None else g * e.seen
-            climb = tape.vjp(g / problem.m * torch.sigmoid(scores + self.shift))
+            climb = tape.vjp(e.put(torch.zeros_like(scores), g / g.shape[-1]) * torch.sigmoid(scores + self.shift))
             move(w, -climb, state.network.optimizer, self.dual_step)
         _, slope = problem.gradient(x, batch, (1.0, lam if problem.m else None))
         move(

@@ -13,7 +13,7 @@ from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.fairness.rankings import batches
 from fairbound.fairness.rankings.pair_objective import hinge_sums
-from fairbound.methods import ALM
+from fairbound.methods import ALM, MultiplierModel
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.testing import check_gradient, check_repeatable, check_resume, check_stacked
@@ -340,6 +340,39 @@ def test_cells_of_a_query_have_their_exact_shares_as_the_mean_over_partners():
     runs = [made.values(x, made.batch(np.arange(4), seed * 997)).g for seed in range(300)]
     each = torch.stack(runs)
     assert bool(((each.mean(0) - exact).abs() <= 5 * each.std(0) / 300**0.5 + 1e-12).all())
+
+
+def test_a_constraint_of_a_query_is_described_by_how_its_documents_differ_from_the_others():
+    X, y, qid, a = some_rows(3, queries=15, groups=3)
+    made = problem(3, (EVERY,), queries=15, groups=3)
+    expected = []
+    for name in made.names:
+        q, g = (word.split(" ")[-1] for word in name.removeprefix("query_pairwise_parity: ").split(", group: "))
+        rows = np.flatnonzero(qid == type(qid[0])(q))
+        better = [i for i in rows if str(a[i]) == g and (y[rows] < y[i]).any()]
+        expected.append(X[better].mean(0) - X[rows].mean(0))
+    expected = np.array(expected)
+    np.testing.assert_allclose(made.descriptions.numpy(), expected / np.abs(expected).max(0), atol=1e-12)
+    assert problem(3, (EVERY, "exposure_parity <= 0.1"), queries=15, groups=3).descriptions is None
+
+
+def test_the_multiplier_model_climbs_the_constraints_of_its_batch():
+    """By autograd, of the mean of lambda_i g_i over those; the multipliers are known of all of them."""
+    made = problem(6, ("query_pairwise_parity <= 0.6",), queries=60, most=10)
+    config = MultiplierModel(hidden=(), dual_optimizer="sgd", dual_step=0.7, dual_values="surrogate", margin=0.1)
+    draws = Draws(made, (0,), 4, "shuffled")
+    state = config.init(made, torch.ones(4, dtype=torch.float64), draws)
+    w, x = state.network.x.clone().requires_grad_(True), state.x.clone()
+    e = made.values(x, draws("dual", 0, 32))
+    assert len(e.subset) < made.m
+    lam = torch.nn.functional.softplus(made.descriptions.double() @ w[:-1] + w[-1] + config.shift)
+    (lam[e.subset] * (e.g + 0.1 * 0.6)).mean().backward()
+    before = w.detach().clone()
+    after = config.step(state, made, draws)
+    torch.testing.assert_close(after.multipliers, lam.detach())
+    torch.testing.assert_close(after.network.x, before + 0.7 * w.grad)
+    found = fb.solve(made, "multiplier_model", budget="60 steps", batch_size=8, sampling="shuffled")
+    assert found.state.multipliers.shape == (made.m,)
 
 
 def test_alm_touches_the_cells_of_its_batches_and_meets_what_can_be_met():
