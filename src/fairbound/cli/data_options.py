@@ -52,7 +52,10 @@ class ReproduceOptions(WritesFolder):
     tune: Annotated[bool, option("--tune", help="Also tune every method, with equal budgets.")] = False
     seeds: Annotated[int | None, option("--seeds", help="Seeds of every method. Default: the study's.", min=1)] = None
     budget: Annotated[
-        str | None, option("--budget", help="Budget of every run, such as 30s. Default: the study's.")
+        str | None,
+        option(
+            "--budget", help="Budget of every run, such as 30s. Default: the study's. Trials of --tune keep theirs."
+        ),
     ] = None
     jobs: Annotated[int, option("--jobs", help="Runs at once, each in its own process and thread.", min=1)] = 1
     backend: Annotated[str, option("--backend", help="loky, threading, ray or dask.")] = "loky"
