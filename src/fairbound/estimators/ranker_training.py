@@ -1,12 +1,19 @@
-"""A ranker trained under stated bounds: the method, the queries held back, the runs, and the facts of the fit."""
+"""A ranker trained under stated bounds: the method, the queries held back, the runs, and the facts of the fit.
+
+All queries at once are two runs. In the first the surrogates of the order are smooth, so that they lead to the bound
+over stretches on which the true shares of pairs hardly change. The second begins at the point found, with steeper
+surrogates, which follow the metric more closely; the better point of both is kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
@@ -14,10 +21,12 @@ from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
 from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
 from fairbound.estimators.fit_report import run_facts
 from fairbound.estimators.optimality import optimality
+from fairbound.estimators.runs import joined, rank
 from fairbound.estimators.trained import TrainedRanker
 from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import ALM, FullBatchALM, Method
+from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.rows.queries import split_by_query
@@ -30,6 +39,12 @@ MOST_AT_ONCE = 4_000_000
 
 VALIDATION, LEAST_QUERIES = 0.2, 1000
 
+SMOOTH: Any = algorithm_named("full_batch_alm:rankings")
+"""The method of the first run on all queries at once."""
+
+STEEPER: Any = replace(SMOOTH, sharpness=(3.0, 8.0), unmet=10)
+"""That of the second, which ends early where it finds nothing."""
+
 
 def train_ranker(
     ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, stated: Budget | None, seed: int, x0: Any
@@ -40,7 +55,7 @@ def train_ranker(
     method = choice.method
     problem, held, said = held_back(build, queries, ranker.validation, choice.at_once, seed)
 
-    def runs(by: Method[Any], margins: Sequence[float]) -> tuple[Solution, list[str], Budget]:
+    def runs(by: Method[Any], margins: Sequence[float], x0: Tensor | None = x0) -> tuple[Solution, list[str], Budget]:
         limit = stated or _usual(problem, by, ranker.batch_size)
         patience = PATIENCE if stated is None and not isinstance(by, FullBatchALM) else 1.0
         run = partial(
@@ -51,8 +66,13 @@ def train_ranker(
 
     solution, more, limit = runs(method, () if choice.at_once else choice.margins)
     notes = [*([choice.why] if choice.why else []), *said, *more]
-    unmet = problem.m and not solution.found and not solution.interrupted
-    if choice.automatic and choice.at_once and unmet and not limit.over:
+    automatic = choice.automatic and choice.at_once and problem.m and not solution.interrupted and not limit.over
+    if automatic and solution.found and bool(solution.state.multipliers.any()):
+        steeper, *_ = runs(STEEPER, (), solution.x)
+        judged = problem if held is None else held
+        stay = rank(solution, judged) <= rank(steeper, judged)
+        solution, method = joined(solution, steeper, stay), method if stay else STEEPER
+    elif automatic and not solution.found:
         rival, more, of_batches = runs(ALM(), MARGINS)
         notes += more
         if rival.found or rival.violation < solution.violation:
@@ -70,7 +90,7 @@ def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:
     pairs = int((np.bincount(queries).astype(np.float64) ** 2).sum())
     if is_linear(model) and pairs <= MOST_AT_ONCE:
         why = "Trained on all queries at once (full_batch_alm): the model is linear and the pairs are few enough."
-        return Chosen(FullBatchALM(), True, why)
+        return Chosen(SMOOTH, True, why)
     return Chosen(ALM(), True, "Trained on random batches of queries (alm).", MARGINS)
 
 

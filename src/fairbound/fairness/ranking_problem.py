@@ -1,7 +1,8 @@
 """Fair ranking as a Problem: a model that scores documents, a loss of pairs, and stated bounds; its unit is the query.
 
 f is the mean loss of the pairs of a query, averaged over the queries that have pairs, and every constraint is linear in
-sums over queries, so that a batch of queries, scaled up, gives unbiased estimates of f, g and their gradients.
+sums over queries, so that a batch of queries, scaled up, gives unbiased estimates of f, g and their gradients; but for
+the spread of the scores, which smooth surrogates divide by and a batch has of its own (`QueryBatch.scaled`).
 """
 
 from __future__ import annotations

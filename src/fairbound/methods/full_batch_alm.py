@@ -77,7 +77,8 @@ class FullBatchALM(Method[FullBatchALMState]):
     Take it first for linear models, as `auto` does; for large networks and modules take `alm`.
     Formulas and source: help(fairbound.methods.full_batch_alm).
 
-    sharpness: factors > 0 on the surrogates' own sharpness, from the first rounds to the last.
+    sharpness: factors > 0 on the surrogates' own sharpness, from the first rounds to the last; 1 alone in the preset
+        "rankings", as steep surrogates of pairs bend in many places.
     rounds_each: rounds at each sharpness but the last, which holds until the run ends.
     iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside
         the model, has 100: with fewer, rounds end before their minimum, and runs at poor points.
@@ -116,7 +117,10 @@ class FullBatchALM(Method[FullBatchALMState]):
     dual_values: Literal["true", "shifted", "surrogate"] = "true"
 
     name: ClassVar[str] = "full_batch_alm"
-    presets: ClassVar[dict[str, dict]] = {"thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False}}
+    presets: ClassVar[dict[str, dict]] = {
+        "thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False},
+        "rankings": {"sharpness": (1.0,), "dual_values": "shifted"},
+    }
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     partial: ClassVar[bool] = True

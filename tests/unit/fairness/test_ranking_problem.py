@@ -150,13 +150,47 @@ def test_a_large_batch_in_parts_is_the_batch(monkeypatch):
     np.testing.assert_allclose(e.g, whole[0].g, atol=1e-12)
 
 
-def test_batches_of_one_query_have_the_whole_as_their_mean():
+def test_batches_of_one_query_have_the_whole_as_their_mean(monkeypatch):
+    """But for the spread of scores, which a batch has of its own; here it is that of all queries."""
+    monkeypatch.setattr(batches.QueryBatch, "scaled", lambda self, scores: scores / 0.7)
     made = problem(3)
     x = torch.randn(4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     full = made.values(x, made.sample((0,), "any", 0, 1, "full"))
     each = [made.values(x, made.batch(np.array([q]), None)) for q in range(made.rows)]
     np.testing.assert_allclose(torch.stack([e.f for e in each]).mean(), full.f, atol=1e-12)
     np.testing.assert_allclose(torch.stack([e.g for e in each]).mean(0), full.g, atol=1e-12)
+
+
+def test_the_spread_of_a_batch_of_many_queries_is_nearly_that_of_all():
+    made = problem(3, queries=60)
+    x = torch.randn(4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    full = made.values(x, made.sample((0,), "any", 0, 1, "full")).g
+    each = torch.stack([made.values(x, made.sample((0,), "any", k, 30, "uniform")).g for k in range(400)])
+    assert float((each.mean(0) - full).abs().max()) < 0.02  # four standard errors; off by 0.001 in 3,000 batches
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_no_scale_of_the_scores_changes_what_stands_for_their_order(loss):
+    stated = (*BOUNDS, "query_pairwise_parity <= 0.1")
+    made = problem(4, stated=stated, loss=loss)
+    x = torch.randn(4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    full = made.sample((0,), "any", 0, 1, "full")
+    g, slopes = made.values(x, full).g, made.jacobian(x, full)[1][1:]
+    assert float(slopes.abs().max()) > 0.01
+    for scale in (1e-3, 1e3):
+        np.testing.assert_allclose(made.values(scale * x, full).g, g, atol=1e-9)
+        np.testing.assert_allclose(made.jacobian(scale * x, full)[1][1:], slopes / scale, atol=1e-9 / scale)
+    np.testing.assert_allclose(slopes @ x, 0, atol=1e-9)
+    np.testing.assert_allclose(made.jvp(x, full, x)[1:], 0, atol=1e-9)
+    assert float(made.values(1e3 * x, full).f) > 10 * float(made.values(x, full).f)
+
+
+def test_scores_that_are_all_equal_have_slopes():
+    made = problem(5)
+    x = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+    e, slopes = made.jacobian(x, made.sample((0,), "any", 0, 1, "full"))
+    np.testing.assert_allclose(e.g + made.bounds, made.evaluate(x).g + made.bounds, atol=1e-12)
+    assert 0 < float(slopes[:, :3].abs().max()) < 10
 
 
 def test_partners_stand_for_all_worse_documents_and_each_is_drawn_as_often():

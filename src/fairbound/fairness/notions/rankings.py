@@ -43,7 +43,7 @@ from fairbound.rows.occurring import Occurring
 class RankingBound(GroupBound):
     """Weighted sums of quantities of a ranking are at most `bound`. Options as of GroupBound, but for `fewest`.
 
-    sharpness: multiplies differences of scores inside the sigmoids that training differentiates.
+    sharpness: multiplies differences of scores, over their spread, inside the sigmoids that training differentiates.
     """
 
     sharpness: float = 2.0

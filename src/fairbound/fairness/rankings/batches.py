@@ -23,6 +23,9 @@ from fairbound.rows.queries import ragged
 MOST_PAIRS = 1 << 20
 """Pairs that are looked at together, but for a single query that has more."""
 
+LEAST_SPREAD = 1e-6
+"""Spread of scores up to which they count as equal, so that a start at 0 has slopes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -71,6 +74,14 @@ class QueryBatch:
     def query(self) -> np.ndarray:
         """(b,) place of each document's query in the batch."""
         return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
+
+    def scaled(self, scores: Tensor) -> Tensor:
+        """(b,) scores (b,) over their spread, the root mean square of what separates them from the mean of their query;
+        as they are where they are all but equal. The spread is differentiated too."""
+        query, sizes = torch.as_tensor(self.query), torch.as_tensor(np.diff(self.starts)).to(scores)
+        mean = scores.new_zeros(len(sizes)).index_add(0, query, scores) / sizes
+        square = (scores - mean[query]).square().mean()
+        return scores / torch.where(square > LEAST_SPREAD**2, square, 1.0).sqrt()
 
     def parts(self, each: np.ndarray) -> Iterator[QueryPart]:
         """The batch in parts of at most MOST_PAIRS pairs, of which query q has each[q]; each: (B,).

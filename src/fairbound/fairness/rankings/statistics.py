@@ -3,7 +3,7 @@
 A quantity is sum_q u_q / sum_q d_q over the queries q, where d does not depend on the scores: for a share of pairs u
 counts the pairs won and d all of them, for an exposure u is a difference of shares and d says whether the query counts.
 On a batch u is summed and scaled up and d is that of all queries, so that estimates are unbiased. `counted` is exact,
-from sorted scores; `estimate` is what training differentiates.
+from sorted scores; `estimate` is what training differentiates, of scores over their spread (`QueryBatch.scaled`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The four verbs of a RankingProblem on a batch of queries.
 
 Everything is a function of the batch's scores: f and the quantities of statistics are sums over its queries, and a
-bound on every query gives numbers of single queries (`QueryCells`). Slopes in the scores come from autograd, a part of
-the batch at a time, and one backward pass of the model takes them to x.
+bound on every query gives numbers of single queries (`QueryCells`). f sees the scores as they are. Smooth surrogates of
+an order see them over their spread (`QueryBatch.scaled`): no scale changes an order, so none may meet a bound on one.
+Slopes in the scores come from autograd, a part of the batch at a time, and one backward pass of the model takes them
+to x.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class RankingVerbs:
             return stacked([self.values(xi, bi, true) for xi, bi in self._runs(x, batch)])
         with torch.no_grad():
             scores = scores_of_rows(self.model, x, batch.features)
-            made = [self._functions(scores[p.places], p, not true) for p in self._parts(batch)]
+            both = torch.stack([scores, scores]) if true else _twice(scores, batch)
+            made = [self._functions(both[:, p.places], p, not true) for p in self._parts(batch)]
         return self._evaluation(made, batch)
 
     def gradient(
@@ -59,7 +62,9 @@ class RankingVerbs:
             return self._stacked_gradient(x, batch, weights)
         scores, tape = self.model.forward(x, batch.features)
         parts = list(self._parts(batch))
-        leaf = scores.detach().requires_grad_()
+        own = scores.detach().requires_grad_()
+        both = _twice(own, batch)
+        leaf = both.detach().requires_grad_()
         kept: list[Tensor] = []
         evaluation = None
         if callable(weights):
@@ -71,33 +76,32 @@ class RankingVerbs:
                 evaluation = self.values(x, batch)
         w0, w = weights(evaluation) if callable(weights) else weights  # type: ignore[arg-type]
         first, of_cells = self._weights(w0, w, batch, callable(weights))
-        slopes, done = torch.zeros_like(scores), 0
+        slopes, done = torch.zeros_like(leaf), 0
         for number, part in enumerate(parts):
             with torch.enable_grad():
-                F = kept[number] if kept else self._functions(leaf[part.places], part, True)
-            own = of_cells[done : done + len(F) - len(first)]
-            done += len(own)
-            slopes += torch.autograd.grad(F, leaf, torch.cat([first, own]))[0]
+                F = kept[number] if kept else self._functions(leaf[:, part.places], part, True)
+            w_part = of_cells[done : done + len(F) - len(first)]
+            done += len(w_part)
+            slopes += torch.autograd.grad(F, leaf, torch.cat([first, w_part]))[0]
         check_finite(slopes, lambda: self._explain(scores, batch))
-        return evaluation, tape.vjp(slopes)
+        return evaluation, tape.vjp(torch.autograd.grad(both, own, slopes)[0])
 
     def jvp(self, x: Tensor, batch: Any, dx: Tensor) -> Tensor:
         """As in `Problem`."""
         if x.dim() > 1:
             return torch.stack([self.jvp(xi, bi, di) for (xi, bi), di in zip(self._runs(x, batch), dx, strict=True)])
         scores, tape = self.model.forward(x, batch.features)
-        leaf, change = scores.detach().requires_grad_(), tape.jvp(dx)
-        made = [self._along(leaf, change, part) for part in self._parts(batch)]
+        own = scores.detach().requires_grad_()
+        both = _twice(own, batch)
+        change = _along(both, own, tape.jvp(dx))
+        leaf = both.detach().requires_grad_()
+        made = []
+        for part in self._parts(batch):
+            with torch.enable_grad():
+                F = self._functions(leaf[:, part.places], part, True)
+            made.append(_along(F, leaf, change))
         F, of_cells = self._joined(made)
         return torch.cat([F[:1], self._linear @ F[1:], self._listed(of_cells, batch)])
-
-    def _along(self, leaf: Tensor, change: Tensor, part: QueryPart) -> Tensor:
-        """Derivatives of the part's functions along a change of the scores, by two backward passes."""
-        with torch.enable_grad():
-            F = self._functions(leaf[part.places], part, True)
-            v = torch.zeros_like(F, requires_grad=True)
-            (slopes,) = torch.autograd.grad(F, leaf, v, create_graph=True)
-            return torch.autograd.grad((slopes * change).sum(), v)[0]
 
     def jacobian(self, x: Tensor, batch: Any, which: Sequence[int] | None = None) -> tuple[Evaluation, Tensor]:
         """As in `Problem`, by a backward pass for each row."""
@@ -122,12 +126,13 @@ class RankingVerbs:
         return batch.parts(np.max(each, axis=0) if each else np.diff(batch.starts))
 
     def _functions(self, scores: Tensor, part: QueryPart, smooth: bool) -> Tensor:
-        """(1 + K + c,) the part's share of f and of the quantities, and the numbers of its queries' cells."""
+        """(1 + K + c,) the part's share of f and of the quantities, and the numbers of its queries' cells.
+        scores: (2, documents) for f, and for the quantities and cells."""
         return torch.cat(
             [
-                self._objective(scores, part),
-                *(s.estimate(scores, part, smooth) for s in self._statistics),
-                *(c.estimate(scores, part, smooth) for c in self._cells),
+                self._objective(scores[0], part),
+                *(s.estimate(scores[1], part, smooth) for s in self._statistics),
+                *(c.estimate(scores[1], part, smooth) for c in self._cells),
             ]
         )
 
@@ -226,6 +231,20 @@ class RankingVerbs:
         labels = self.documents.queries.labels[batch.numbers[np.unique(batch.query[bad.numpy()])]][:5]
         where = f"; scores of queries {', '.join(map(str, labels))} are not finite" if len(labels) else ""
         return f"the gradient is NaN or infinite in a batch of {batch.size} queries{where}. Lower the step size."
+
+
+def _twice(scores: Tensor, batch: QueryBatch) -> Tensor:
+    """(2, b) scores (b,) as f takes them, and as smooth surrogates of an order do, which no scale changes."""
+    with torch.set_grad_enabled(scores.requires_grad):
+        return torch.stack([scores, batch.scaled(scores)])
+
+
+def _along(F: Tensor, leaf: Tensor, change: Tensor) -> Tensor:
+    """Derivatives of F (...,), a function of `leaf`, along a change of that, by two backward passes."""
+    with torch.enable_grad():
+        v = torch.zeros_like(F, requires_grad=True)
+        (slopes,) = torch.autograd.grad(F, leaf, v, create_graph=True)
+        return torch.autograd.grad((slopes * change).sum(), v)[0]
 
 
 def _chosen(w0: float, w: Tensor, e: Evaluation) -> Weights:
