@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -50,8 +49,9 @@ from fairbound.fairness.pointwise import of_decisions
 from fairbound.models.model import ModuleModel, model_of
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
+from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.groups import check_lengths
-from fairbound.rows.reading import frame_of, read_weights
+from fairbound.rows.reading import frame_of
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, EncodeReport
@@ -332,10 +332,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
-        """The accuracy of the predictions. sample_weight: (n,) >= 0. sensitive_features: as in `decision_function`."""
-        found = self.predict(X, sensitive_features)
-        weight = None if sample_weight is None else read_weights(sample_weight, len(found))
-        return float(accuracy_score(y, found, sample_weight=weight))
+        """The accuracy of the predictions, in [0, 1]. y: (n,) in the words of training. sample_weight: (n,) >= 0.
+        sensitive_features: as in `decision_function`. Raises: DataError as `predict`, and for missing labels."""
+        return accuracy_of(self.predict(X, sensitive_features), y, self.classes_, sample_weight)
 
     # -- the model folder ---------------------------------------------------------------------------------------
 

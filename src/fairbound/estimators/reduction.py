@@ -38,6 +38,7 @@ from fairbound.postprocessing.folds import FOLDS, check_folds, knows_by_heart
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.postprocessing.weights import refuses_weights, takes_weights, weighted_part
+from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
@@ -249,3 +250,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """(n,) labels; the same input gives the same labels every time."""
         check_is_fitted(self)
         return self.classes_[(self._scores(X) > self.threshold_).astype(int)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy of the predictions; arguments and errors as of `FairClassifier.score`."""
+        return accuracy_of(self.predict(X), y, self.classes_, sample_weight)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, FairboundError, OptionError
@@ -29,10 +30,12 @@ from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.notions import constraints
-from fairbound.fairness.predictions import read_numbers
+from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
+from fairbound.rows.reading import read_weights
+from fairbound.rows.weighted import counted
 
 ROUNDING = 1e-9
 
@@ -167,6 +170,14 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         """(n,) predicted numbers, in the units of y; the same input gives the same numbers every time."""
         check_is_fitted(self)
         return self.shift_ + self.scale_ * model_scores(self, X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2, at most 1. y: (n,) numbers. sample_weight: (n,) >= 0.
+        Raises: DataError as `predict`, and for labels and weights that `fit` refuses."""
+        predicted = self.predict(X)
+        weight, truth, predicted = counted(sample_weight, y, predicted)
+        weights = None if weight is None else read_weights(weight, len(predicted))
+        return float(r2_score(finite_numbers("the labels y", truth, len(predicted)), predicted, sample_weight=weights))
 
     # -- the model folder ---------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from fairbound.postprocessing.folds import (
 )
 from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
+from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import binary_labels
@@ -153,8 +154,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         warn_of_groups(groups)
         self.classes_ = np.array(classes)
         fits = self._fits_the_model()
+        labels = self.classes_[codes].reshape(getattr(y, "shape", -1))  # a model may warn of (n, 1)
         with said_once():
-            self.estimator_ = fitted_to(self.estimator, X, y, sample_weight) if fits else self.estimator
+            self.estimator_ = fitted_to(self.estimator, X, labels, sample_weight) if fits else self.estimator
             scores = scores_of(self.estimator_, self.scores, X, self.classes_)
             check_lengths(scores, len(codes), groups)
             weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
@@ -292,9 +294,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - positive, positive])
 
     def score(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy of the predictions."""
-        right = self.predict(X, sensitive_features) == np.asarray(y)
-        return float(np.average(right, weights=read_weights(sample_weight, len(right))))
+        """The accuracy of the predictions; arguments and errors as of `FairClassifier.score`."""
+        return accuracy_of(self.predict(X, sensitive_features), y, self.classes_, sample_weight)
 
     # -- the file -----------------------------------------------------------------------------------------------
 

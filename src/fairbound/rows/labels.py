@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from decimal import Decimal
 from numbers import Integral
 from typing import Any
 
@@ -38,8 +39,8 @@ REGRESSOR = "or predict the number itself with fb.FairRegressor."
 def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
     """Two-valued labels as 0 and 1.
 
-    y: (n,) or (n, 1) numbers, bools or strings, in a list, numpy array, torch tensor or Series of any dataframe
-    library.
+    y: (n,) or (n, 1) numbers, also decimals, bools or strings, in a list, numpy array, torch tensor or Series of any
+    dataframe library.
     positive: the value that becomes 1; its text is enough (``"1"`` for the number 1). Without it the greater of the two
     in sorted order is positive: 1 of 0/1, 1 of -1/1, True, "yes" of no/yes, ">50K" of <=50K/>50K. Say it for pairs such
     as "approved"/"denied", where the alphabet does not know which one is meant; where it takes the one that says no, a
@@ -208,7 +209,7 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
         found = np.unique(y)
         if len(found) >= 2 and np.isfinite(found).all():
             return places_among(found, y), _checked_classes(found.tolist(), len(y))
-    values = _plain_labels(y)
+    values = plain_labels(y)
     if not values:
         raise DataError("there are no labels: found 0 sample(s). Check the filter or the file that made them.")
     gone = [i for i, v in enumerate(values) if is_missing(v)]
@@ -279,7 +280,7 @@ def two_valued(y: Any, n: int, classes: Any = None, positive: Any = None) -> tup
     if column.dtype.kind in "biuf" and np.isin(column, (0, 1)).all():
         return column.astype(np.int64), None
     values = np.empty(n, dtype=object)
-    values[:] = _plain_labels(y)
+    values[:] = plain_labels(y)
     if all(isinstance(v, int | float | bool) and v in (0, 1) for v in set(values.tolist())):
         return values.astype(np.int64), None
     if classes is None:
@@ -329,9 +330,10 @@ def as_decisions(scores: Any, classes: tuple[Any, Any] | None) -> Any:
     return np.array([v == classes[1] for v in given], dtype=np.int64)
 
 
-def _plain_labels(y: Any) -> list[Any]:
+def plain_labels(y: Any) -> list[Any]:
+    """The n labels as Python values, decimals as floats. Raises: DataError for one that is no number, bool or text."""
     values = column_values("the labels", y)
-    values = [v.item() if isinstance(v, np.generic) else v for v in values]
+    values = [v.item() if isinstance(v, np.generic) else float(v) if isinstance(v, Decimal) else v for v in values]
     odd = next((v for v in values if not isinstance(v, str | bool | int | float) and not is_missing(v)), None)
     if odd is not None:
         raise DataError(f"a label is a {type(odd).__name__} ({str(odd)[:40]!r}); labels are numbers, bools or strings.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -38,6 +39,20 @@ def test_the_greater_label_is_positive_in_every_container(y, classes):
         codes, found = binary_labels(form)
         assert codes.dtype == np.int64 and codes.tolist() == [0, 1, 1, 0]
         assert found == classes and [type(v) for v in found] == [type(v) for v in classes]
+
+
+def test_decimal_labels_are_numbers():
+    y = [Decimal("0"), Decimal("1.00"), Decimal("1"), Decimal("0")]
+    for form in (y, pd.Series(y), pl.Series(y), pa.array(y)):
+        codes, found = binary_labels(form)
+        assert codes.tolist() == [0, 1, 1, 0] and found == (0.0, 1.0)
+    score, group = [0.2, 0.7, 0.4, 0.1], ["a", "b", "a", "b"]
+    for given in (y, [0, 1, 1, 0]):
+        found = fb.audit(score, given, group, "demographic_parity <= 0.1", threshold=0.5)
+        assert found["metrics"]["accuracy"] == 0.75
+    assert binary_labels(y, positive=Decimal(0))[1] == (1.0, 0.0)
+    with pytest.raises(DataError, match="1 of 3 labels are missing"):
+        binary_labels([*y[:2], Decimal("NaN")])
 
 
 def test_positive_picks_the_label_that_becomes_one():
