@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +32,7 @@ from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
 from fairbound.problems.problem import Measured
-from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups, own_label_words
 from fairbound.rows.groups import Groups
 from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
@@ -60,12 +61,14 @@ def fit_report(
     notes: Sequence[str],
     groups: Groups,
     encoder: TableEncoder | None = None,
+    codes: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """What `FairClassifier.fit_report_` holds: model, algorithm, budget, rows, rows whose group is not known by
     attribute, stated bounds with their values on the training rows and the comparison that gives each ("worst"),
     "accuracy" (of the decisions on these rows, with their weights; not of predicted numbers), notes (those given and
     those of the training), warnings (of dropped columns too), and the advice of `fairbound.solver.diagnosis`. groups:
-    of all rows, those kept for validation too. encoder: of the features, where it is known."""
+    of all rows, those kept for validation too. encoder: of the features, where it is known. codes: (n,) class numbers of
+    all rows, None where numbers are predicted."""
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
@@ -73,6 +76,7 @@ def fit_report(
     accuracy = accuracy_of(measured)
     below = bounds_below_a_step(problem.plan, problem.counts_of_cells())
     small = [*(found.said for found in below), *doubtful_groups(groups.names)]
+    small += [] if codes is None else own_label_words(groups, codes)
     thin = thin_groups(problem) if bool(solution.feasible) else []
     missing = _missing_groups(groups, problem.shards)
     dropped = [] if encoding is None else encoding.column_lines()

@@ -127,7 +127,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         groups, n = Groups.of(sensitive_features), len(codes)
         if len(groups) != n:
             raise DataError(f"y has {n} rows, sensitive_features {len(groups)}.")
-        warn_of_groups(groups)
+        warn_of_groups(groups, codes)
         weight = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
         some = np.flatnonzero(weight)
         if len(np.unique(codes[some])) < 2:

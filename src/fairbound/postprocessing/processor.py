@@ -151,7 +151,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
         given = named_features(X, sensitive_features)
         groups = no_groups(len(codes)) if given is None else Groups.of(given)
-        warn_of_groups(groups)
+        warn_of_groups(groups, codes)
         self.classes_ = np.array(classes)
         fits = self._fits_the_model()
         labels = self.classes_[codes].reshape(getattr(y, "shape", -1))  # a model may warn of (n, 1)

@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import unspelled
-from fairbound.rows.groups import Groups, is_number, texts_of
+from fairbound.rows.groups import Groups, are_fractions, is_number, texts_of
 from fairbound.rows.labels import FEATURE_CODES
 from fairbound.rows.reading import frame_of
 
@@ -32,7 +32,7 @@ FEWEST = 10
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
     """A warning for every two groups whose names differ only in capitals, blanks or how letters are stored, for groups
-    that are blank or read like a missing value, and for each attribute of many numbers, such as an age.
+    that are blank or read like a missing value, and for each attribute of many numbers, such as an age, or of fractions.
     labels: attribute to the names of its groups."""
     out = []
     for attribute, names in labels.items():
@@ -40,6 +40,10 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
             out.append(
                 f"{attribute} has {len(names)} groups, each a number, such as {names[0]}. Where it is a quantity, such as an age, make a "
                 "column of a few bands and compare these (pandas.cut)."
+            )
+        elif are_fractions(names):
+            out.append(
+                f"{attribute} has groups that are fractions, such as {names[-1]}. If these are weights of rows, pass them by name, as sample_weight=."
             )
         codes = [name for name in names if is_number(name) and float(name) in FEATURE_CODES and float(name) < 0]
         if any(is_number(name) and float(name) < 0 and name not in codes for name in names):
@@ -84,16 +88,18 @@ def twin_words(X: Any, groups: Groups) -> list[str]:
 
 
 def own_label_words(groups: Groups, target: np.ndarray) -> list[str]:
-    """What is said of an attribute whose groups are the labels target (n,): each group has one label, and each label one
-    group, in the rows whose group is known."""
-    out = []
+    """What is said of an attribute whose groups tell the labels target (n,): there are several labels, and each group has
+    one of them alone, in the rows whose group is known. Nothing of groups of another number of rows."""
+    out: list[str] = []
+    if len(groups) != len(target):
+        return out
     for attribute, labels, code in groups.by_attribute:
         known = code >= 0
         pairs = np.unique(np.column_stack([code[known], target[known]]), axis=0)
-        alone = all(len(np.unique(part)) == len(pairs) for part in pairs.T)
-        if alone and len(pairs) > 1 and len(code) >= FEWEST * len(labels):
+        with_a_row, found = (len(np.unique(part)) for part in pairs.T)
+        if with_a_row == len(pairs) and found > 1 and len(code) >= FEWEST * len(labels):
             out.append(
-                f"The groups of {attribute} are the labels: every group has one label, and each another. Groups then differ as labels do. "
+                f"The groups of {attribute} tell the labels: all rows of a group have the same label. Groups then differ as labels do. "
                 "Name a sensitive attribute in its place."
             )
     return out
@@ -109,7 +115,9 @@ def _one_to_one(column: Any, code: np.ndarray) -> bool:
     return len(values) == len(known) == len(pairs) > 0
 
 
-def warn_of_groups(groups: Groups) -> None:
-    """Warns: DataWarning with each of `doubtful_groups`."""
-    for said in doubtful_groups(groups.names):
+def warn_of_groups(groups: Groups, target: np.ndarray | None = None) -> None:
+    """Warns: DataWarning with each of `doubtful_groups`, and of `own_label_words` where the rows have class numbers
+    target (n,)."""
+    told = [] if target is None else own_label_words(groups, target)
+    for said in [*doubtful_groups(groups.names), *told]:
         warnings.warn(said, DataWarning, stacklevel=users_line())

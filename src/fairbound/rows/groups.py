@@ -17,6 +17,8 @@ from fairbound.rows.reading import coded_column, frame_of, is_missing, plain_arr
 
 MISSING = -1
 MANY_VALUES = 100
+MANY_FRACTIONS = 20
+"""Values of which one is a fraction and all are numbers, from which on they are taken for amounts or weights."""
 SAYS_NOTHING = frozenset({"true", "false", "yes", "no", "y", "n"})
 """Labels of which two say nothing without their attribute, as numbers do."""
 BITS, BOOLEANS = ("0", "1"), ("False", "True")
@@ -98,7 +100,8 @@ class Groups:
         list; labels in sorted order.
 
         some_known: whether every column must have a known value; False for single rows of a stream.
-        Raises: DataError where a column has no known value that must have one, or more than 100 values (bin it first).
+        Raises: DataError where a column has no known value that must have one, more than 100 values, or more than 20 that are
+            numbers with fractions (bin it first).
         """
         if isinstance(sensitive_features, Groups):
             return sensitive_features
@@ -111,10 +114,12 @@ class Groups:
                 raise DataError("the table has no rows. Check the filter or the file that made it.")
             if some_known and not known:
                 raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
-            if len(known) > MANY_VALUES and len(known) > len(coded) / 10:
+            many = len(known) > MANY_VALUES and len(known) > len(coded) / 10
+            if many or (len(known) > MANY_FRACTIONS and are_fractions(known)):
                 raise DataError(
-                    f"the sensitive attribute {attribute!r} has {len(known)} values in {len(coded)} rows; it looks like "
-                    "a number or an identifier. Bin it first (pandas.cut)."
+                    f"the sensitive attribute {attribute!r} has {len(known)} values in {len(coded)} rows, such as {known[-1]!r}; it looks "
+                    "like a number or an identifier. Bin it first (pandas.cut). Weights of rows are passed by name, as "
+                    "sample_weight=."
                 )
             codes.append(_places(texts, known)[coded])
             names.append(tuple(known))
@@ -319,6 +324,11 @@ def _places(texts: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     """(k,) the number of each text among the known ones, MISSING for others and for None."""
     table = {label: i for i, label in enumerate(known)}
     return np.array([MISSING if v is None else table.get(v, MISSING) for v in texts], dtype=np.int64)
+
+
+def are_fractions(names: Sequence[str]) -> bool:
+    """Whether all names are numbers, and some no whole ones."""
+    return all(map(is_number, names)) and not all(float(name).is_integer() for name in names)
 
 
 def is_number(text: str) -> bool:

@@ -367,7 +367,7 @@ def test_predicting_rows_that_are_written_in_another_way_warns(model):
 
 
 def test_groups_given_as_weights_and_groups_that_do_not_arrive_are_told_from_each_other():
-    X, y, g = np.random.default_rng(0).normal(size=(200, 2)), np.arange(200) % 2, np.array(["a", "b"] * 100)[::-1]
+    X, y, g = np.random.default_rng(0).normal(size=(200, 2)), np.arange(200) // 2 % 2, np.array(["a", "b"] * 100)[::-1]
     fair = fb.FairClassifier(budget="5 steps").fit(X, y)
     thresholds = fb.PostProcessor(LogisticRegression(), PARITY)
     for fitted, given in ((fair, (g,)), (thresholds.fit(X, y, g), (g, g))):

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
-from fairbound.base.errors import DataWarning
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.rows.doubtful import doubtful_groups, twin_words
 from fairbound.rows.groups import Groups, said_labels
 
@@ -119,3 +119,46 @@ def test_a_feature_that_is_a_group_by_another_name_is_told():
 def test_a_group_named_by_a_code_for_a_missing_value_is_doubted(names, said):
     found = doubtful_groups({"sex": names})
     assert len(found) == said and all(f"sex: {names[-1]!r} is counted as a group" in line for line in found)
+
+
+OTHERS = {
+    "regressor": lambda X, y, third: fb.FairRegressor("residual_gap <= 0.5").fit(X, X[:, 0], third),
+    "audit": lambda X, y, third: fb.audit(X[:, 0], y, third, PARITY, threshold=0),
+}
+
+
+@pytest.mark.parametrize("door", {**DOORS, **OTHERS})
+def test_weights_in_the_place_of_groups_are_refused_or_warned_of(door):
+    """scikit-learn's third argument of fit is the weights; here it is the groups."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 2)), rng.uniform(0.5, 2, 60)
+    y, call = (X[:, 0] + rng.normal(size=60) > 0).astype(int), {**DOORS, **OTHERS}[door]
+    for given in (weight, weight.tolist(), pd.Series(weight, name="w"), np.tile(weight[:25], 3)[:60]):
+        with pytest.raises(
+            DataError, match=r"values in 60 rows.*Weights of rows are passed by name, as sample_weight="
+        ):
+            call(X, y, given)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = call(X, y, np.where(np.arange(60) % 2, 0.75, 1.5))  # as of class weights
+    said = made["warnings"] if door == "audit" else [str(w.message) for w in caught if w.category is DataWarning]
+    assert sum("groups that are fractions, such as 1.5. If these are weights" in text for text in said) == 1
+
+
+def test_whole_numbers_and_few_fractions_are_groups():
+    assert len(Groups.of(np.repeat(np.arange(40.0), 20)).labels[0]) == 40
+    assert len(Groups.of(np.tile([0.5, 1.5], 20)).labels[0]) == 2
+    assert doubtful_groups({"decade": ("10", "20")}) == doubtful_groups({"size": ("1.5", "big")}) == []
+
+
+@pytest.mark.parametrize("door", ["classifier", "thresholds", "reduction"])
+@pytest.mark.parametrize("finer", [False, True])
+def test_a_label_that_is_told_by_the_group_is_warned_of_in_training(door, finer):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+    own = 2 * rng.integers(0, 2, 400) + y if finer else y
+    told = "The groups of who tell the labels: all rows of a group have the same label"
+    said, _ = warned(X, y, {"who": own}, DOORS[door])
+    assert sum(text.startswith(told) for text in said) == 1
+    said, _ = warned(X, y, {"who": np.where(np.arange(400) == 7, 1 - y, y)}, DOORS[door])
+    assert not any(text.startswith(told) for text in said)
