@@ -48,8 +48,9 @@ from fairbound.rows.scores import (
     tell_probabilities,
     usual_threshold,
 )
-from fairbound.rows.weighted import counted
+from fairbound.rows.weighted import counted, kish_size, uneven_words
 
+EFFECTIVE = "By their weights the {:,} rows tell as much of a mean as {:,.1f} rows of equal weight would."
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
 
 
@@ -187,6 +188,10 @@ def _judged(given: Given, qid: Any, bounds: tuple[Bound, ...], together: bool, d
     facts = _facts_of(given, qid, bounds, alpha, data)
     if not together:
         facts["constraints"] = [{**c, "method": of_each(c["method"])} for c in facts["constraints"]]
+    if given.sample_weight is not None:
+        weight = read_weights(given.sample_weight, len(given.y))
+        facts["warnings"] = [*facts["warnings"], *uneven_words(weight)]
+        facts["notes"] = [*facts.get("notes", ()), EFFECTIVE.format(len(weight), kish_size(weight))]
     return facts
 
 

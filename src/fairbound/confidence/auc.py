@@ -31,6 +31,7 @@ from fairbound.base.errors import DataError
 from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, largest
 from fairbound.confidence.single import check_level, rate_limits
 from fairbound.ranking.placements import Placements
+from fairbound.rows.weighted import kish_size
 
 PRIOR = 3.0  # rows in the wrong order that the largest variance counts for; docs/intervals.md
 
@@ -131,7 +132,7 @@ class _Rows:
         w = self.weight[inside]
         if self.clusters is not None:
             w = np.bincount(self.clusters[inside], weights=w)
-        return float(w.sum() ** 2 / (w**2).sum()) if len(w) else 0.0
+        return kish_size(w) if len(w) else 0.0
 
     def _parts(self, a: int, b: int) -> tuple[float, np.ndarray]:
         """The estimate of AUC(a, b), and (n,) what each row, or cluster, adds to its error, with divisors of rows - 1."""

@@ -28,7 +28,7 @@ from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
 from fairbound.rows.reading import plain_column, read_weights, take_rows, warn_of_order
 from fairbound.rows.split import stratified_split
-from fairbound.rows.weighted import column_of_rows, weighted_rows
+from fairbound.rows.weighted import column_of_rows, warn_of_weights, weighted_rows
 from fairbound.tables import Chunks, Encoded
 from fairbound.tables.naming import named_features
 
@@ -313,7 +313,12 @@ def _counted(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tup
 
 
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    return None if sample_weight is None else read_weights(sample_weight, n)
+    """(n,) the weights that a `fit` was given, None for none. Warns: as `warn_of_weights`."""
+    if sample_weight is None:
+        return None
+    weight = read_weights(sample_weight, n)
+    warn_of_weights(weight)
+    return weight
 
 
 def smallest_cell(bound: Bound, groups: Groups, codes: np.ndarray, classes: list[Any]) -> int:

@@ -43,6 +43,7 @@ from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
+from fairbound.rows.weighted import warn_of_weights
 from fairbound.tables.naming import named_features
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
@@ -129,6 +130,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise DataError(f"y has {n} rows, sensitive_features {len(groups)}.")
         warn_of_groups(groups, codes)
         weight = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
+        warn_of_weights(weight)
         some = np.flatnonzero(weight)
         if len(np.unique(codes[some])) < 2:
             raise DataError("all rows of positive weight have one class; two are needed.")

@@ -39,6 +39,7 @@ from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
+from fairbound.rows.weighted import warn_of_weights
 from fairbound.tables.naming import named_features
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 2
@@ -160,6 +161,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             scores = scores_of(self.estimator_, self.scores, X, self.classes_)
             check_lengths(scores, len(codes), groups)
             weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
+            if weight is not None:
+                warn_of_weights(weight)
             self.folds_ = self._chosen_folds(X, codes, weight) if fits else 0
             if self.folds_:
                 scores = self._scores_by_others(X, codes, groups, weight)

@@ -124,7 +124,10 @@ def number_column(name: str, values: Any, n: int | None = None) -> np.ndarray:
     try:
         found = column.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numbers ({error}).") from None
+        cells = enumerate(column.tolist())
+        odd = next(((row, cell) for row, cell in cells if cell is not None and not reads_as_number(cell)), None)
+        why = f" ({error})" if odd is None else f", and row {odd[0]} (counting from 0) has {odd[1]!r}"
+        raise DataError(f"{name} must be numbers{why}.") from None
     if len(column) and isinstance(column[0], str):
         warnings.warn(
             f"{name}: texts such as {str(column[0])!r} are read as numbers. Pass numbers, if that is meant; else look at the column.",
@@ -132,6 +135,15 @@ def number_column(name: str, values: Any, n: int | None = None) -> np.ndarray:
             stacklevel=users_line(),
         )
     return found
+
+
+def reads_as_number(cell: Any) -> bool:
+    """Whether Python makes a float of a cell."""
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def column_values(name: str, values: Any) -> list[Any]:
@@ -221,7 +233,8 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     """(n,) float64 weights >= 0, ones for None; in units of the largest where that is so large or small that sums
     overflow.
 
-    Raises: DataError for another length, and for weights that are negative, not finite or all zero.
+    Raises: DataError for another length, and for weights that are no numbers, negative, not finite or all zero, naming the
+        first such row.
     """
     if sample_weight is None:
         return np.ones(n)
@@ -230,6 +243,9 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
         column = number_column("sample_weight", given)
     except DataError as error:
         raise DataError(f"{error} Groups are passed by name, as sensitive_features=.") from None
-    if not np.isfinite(column).all() or (column < 0).any() or column.sum() == 0:
-        raise DataError("sample_weight must be finite, non-negative and not all zero.")
+    wrong = ~(np.isfinite(column) & (column >= 0))
+    if wrong.any() or not column.any():
+        row = int(wrong.argmax())
+        what = f"row {row} (counting from 0) has {column[row]:g}" if wrong.any() else "all are 0"
+        raise DataError(f"sample_weight must be finite, non-negative and not all zero, and {what}.")
     return column if 1e-100 < column.max() < 1e100 else column / column.max()

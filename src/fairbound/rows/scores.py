@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import column_array, column_values, is_missing, plain_column
+from fairbound.rows.reading import column_array, column_values, is_missing, plain_column, reads_as_number
 
 DECISIONS = "The scores are decisions, 1 or not."
 TURNED = "The scores are labels, of which 0 is the positive one."
@@ -57,16 +57,8 @@ class Strays:
 def strays_of(values: Any) -> Strays | None:
     """The cells (n,) of a column that are no numbers; None where all are."""
     known = [(row, cell) for row, cell in enumerate(column_values("the values", values)) if not is_missing(cell)]
-    odd = [(row, cell) for row, cell in known if not _reads_as_number(cell)]
+    odd = [(row, cell) for row, cell in known if not reads_as_number(cell)]
     return Strays(len(odd), len(known), *odd[0]) if odd else None
-
-
-def _reads_as_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, str]:

@@ -1,15 +1,51 @@
-"""Rows of weight 0 are no rows: they are left out before anything else looks at them."""
+"""Rows with weights: those of weight 0 are no rows, and are left out before anything else looks at them; a few of large
+weight may stand for all."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import plain_column, read_weights, take_rows
+
+LARGE = 0.1
+"""Share of all weight from which on a single row has a great say."""
+MANY = 100
+"""More rows than these are expected to share the weight."""
+FEW = 30
+"""Rows of equal weight below which many rows tell little."""
+
+
+def kish_size(weight: np.ndarray) -> float:
+    """How many rows of equal weight tell as much of a mean as rows of weights (n,) > 0 do, in [1, n]: Kish's
+    (sum w)^2 / sum w^2, for numbers that do not go with the weights."""
+    scaled = weight / weight.max()
+    return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+
+def uneven_words(weight: np.ndarray) -> list[str]:
+    """A warning where one of many rows of weights (n,) > 0 has more than a tenth of all weight, or all of them tell as much as
+    a few rows of equal weight."""
+    n, share, size = len(weight), float((weight / weight.sum()).max()), kish_size(weight)
+    if n <= MANY or (share <= LARGE and size >= FEW):
+        return []
+    return [
+        f"One of {n:,} rows holds {100 * share:.3g} % of all weight (its weight is {weight.max():.6g}, the median {np.median(weight):.6g}). "
+        f"Together they tell as much as {size:.1f} rows of equal weight. Check the column of weights; if it is right, a few rows "
+        "decide what is measured and learnt."
+    ]
+
+
+def warn_of_weights(weight: np.ndarray) -> None:
+    """Warns: DataWarning with `uneven_words` of the rows of weights (n,) above 0."""
+    for said in uneven_words(weight[weight > 0]):
+        warnings.warn(said, DataWarning, stacklevel=users_line())
 
 
 def weighted_rows(sample_weight: Any, column: Any) -> np.ndarray | None:

@@ -69,7 +69,7 @@ def test_verdicts_and_comparisons_are_those_of_the_other_rows() -> None:
     options["compare"] = {"other": other[kept]}
     of_others = (scores[kept], y[kept], group[kept], bound)
     alone = fb.audit(*of_others, sample_weight=weight[kept], clusters=people[kept], **options)
-    assert found["notes"].pop(-2) == f"{(~kept).sum()} of {N} rows have the weight 0 and are left out."
+    assert found["notes"].pop(-3) == f"{(~kept).sum()} of {N} rows have the weight 0 and are left out."
     assert found | {"created": 0} == alone | {"created": 0}
     found = fb.compare(scores, other, y, group, bound, threshold=0, sample_weight=weight)
     alone = fb.compare(scores[kept], other[kept], *of_others[1:], threshold=0, sample_weight=weight[kept])
