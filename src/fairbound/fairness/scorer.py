@@ -72,9 +72,9 @@ class Scorer:
         return f"scorer({self.bound.statement!r}, positive={plain_repr(self.positive)})"
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
-        """Which of sensitive_features and sample_weight are asked for, and under which name,
-        as of scikit-learn's scorers."""
-        self._requests = requests
+        """Which of sensitive_features and sample_weight are asked for, and under which name, as of scikit-learn's scorers.
+        What is not named stays as it was: sensitive_features are asked for until False is said of them."""
+        self._requests = self._requests | requests
         self.get_metadata_routing()  # refuses what is no name
         return self
 

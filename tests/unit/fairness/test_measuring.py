@@ -280,6 +280,25 @@ def test_a_scorer_asks_for_what_it_was_told_to():
         assert repr(scorer) == "scorer('equalized_odds', positive=None)"
 
 
+def test_a_scorer_that_is_asked_to_weigh_keeps_the_groups():
+    from sklearn.linear_model import LogisticRegression
+
+    X, y, group = of_two_groups()
+    weight = np.random.default_rng(3).uniform(0.2, 2, len(y))
+    with config_context(enable_metadata_routing=True):
+        scorer = fb.scorer("demographic_parity").set_score_request(sample_weight=True)
+        model = LogisticRegression().set_fit_request(sample_weight=True)
+        given = {"sensitive_features": group, "sample_weight": weight}
+        options = {"params": given, "error_score": "raise", "cv": 2, "return_estimator": True, "return_indices": True}
+        found = cross_validate(model, X, y, scoring=scorer, **options)
+        for k, (fitted, test) in enumerate(zip(found["estimator"], found["indices"]["test"], strict=True)):
+            decided, weighed = fitted.predict(X[test]), {"sample_weight": weight[test]}
+            assert found["test_score"][k] == -fb.measure("demographic_parity", decided, y[test], group[test], **weighed)
+        assert not scorer.set_score_request(sensitive_features=False).get_metadata_routing().consumes(
+            "score", given
+        ) - {"sample_weight"}
+
+
 def test_groups_that_cannot_be_measured_are_said_in_words():
     scores, y, group = rows()
     with pytest.raises(EmptyGroupError, match="of 'group', but none of them can be measured"):
