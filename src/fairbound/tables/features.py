@@ -205,7 +205,9 @@ def converted(column: Column, spec: Feature) -> Column:
         return _with_truth(as_category(column), spec)
     column = as_days(column, spec.order) if spec.kind == "days" else as_number(column)
     if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
-        was, now = ("dates", "no dates") if spec.kind == "days" else ("numbers", "dates")
+        either = "dates or durations"  # days both, of which only texts are known to be dates
+        was, now = ("dates", "no dates") if column.coded else (either, "numbers")
+        was, now = (was, now) if spec.kind == "days" else ("numbers", either)
         such = f", such as {no_date(column, spec.order)!r}" if column.coded else ""
         raise DataError(
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
