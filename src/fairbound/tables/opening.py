@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zlib
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from fairbound.base.errors import DataError
 
 _GZIP = b"\x1f\x8b"
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx, which is a zip file, and .xls
+_PARQUET = b"PAR1"
+_JSON = re.compile(rb"\s*(\[\s*)*[\[{]\s*\"")
+"""A text in quotation marks within brackets or braces, which begins no header line."""
+FIRST = 64
+"""Bytes by which the kind of a file is seen."""
 _BEGINS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -26,14 +32,21 @@ def how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP
     with gzip.open(path) if zipped else path.open("rb") as file:
-        return zipped, encoding_of(path, file.read(4), encoding)
+        return zipped, encoding_of(path, file.read(FIRST), encoding)
 
 
 def encoding_of(path: Path, first: bytes, encoding: str | None) -> str:
     """The encoding of a text that begins with the bytes `first`: by its byte order mark, else `encoding`, else UTF-8.
-    Raises: DataError for a workbook."""
-    if first in _WORKBOOKS:
+    Raises: DataError for a workbook, a Parquet file under another name, and JSON."""
+    if first.startswith(_WORKBOOKS):
         raise DataError(f"{path} is an Excel workbook, or a zip file. Save its sheet as CSV or Parquet and pass that.")
+    if first.startswith(_PARQUET):
+        raise DataError(f"{path} is a Parquet file, by its first bytes. Give it a name that ends in .parquet.")
+    if _JSON.match(first.removeprefix(codecs.BOM_UTF8)):
+        raise DataError(
+            f"{path} holds JSON, by its first characters. Save it as CSV or Parquet and pass that, as by pandas.read_json (lines=True where every line "
+            "is a record)."
+        )
     return next((name for mark, name in _BEGINS.items() if first.startswith(mark)), encoding or "utf-8")
 
 
@@ -79,7 +92,7 @@ def read_text(path: Path, encoding: str | None) -> str:
             ) from error
     elif path.suffix == ".gz":
         raise DataError(f"{path}: named .gz, but it is not a gzip file. Rename it, or copy or download it again.")
-    written = encoding_of(path, raw[:4], encoding)
+    written = encoding_of(path, raw[:FIRST], encoding)
     if b"\0" in raw[:65536] and not codecs.lookup(written).name.startswith(("utf-16", "utf-32")):
         raise DataError(
             f"{path}: holds zero bytes, so it is not a UTF-8 CSV file. Save it as UTF-8 CSV (a spreadsheet), or pass its encoding "

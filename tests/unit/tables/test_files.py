@@ -186,6 +186,45 @@ def test_row_numbers_without_a_name_are_left_out(tmp_path, whole):
         assert list(read_table(path).columns) == ["a", "Unnamed: 1"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("parquet", "is a Parquet file, by its first bytes. Give it a name that ends in .parquet"),
+        ("records", "holds JSON, by its first characters. Save it as CSV or Parquet"),
+        ("lines", "holds JSON"),
+        ("columns", "holds JSON"),
+        ("indented", "holds JSON"),
+        ("marked", "holds JSON"),
+    ],
+)
+def test_other_kinds_of_files_are_told_from_a_table(tmp_path, kind, said):
+    frame, path = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), tmp_path / "table.csv"
+    texts = {
+        "records": frame.to_json(orient="records"),
+        "lines": frame.to_json(orient="records", lines=True),
+        "columns": frame.to_json(),
+        "indented": "\n" + frame.to_json(orient="records", indent=4),
+        "marked": "\ufeff" + frame.to_json(),
+    }
+    if kind == "parquet":
+        frame.to_parquet(path)
+    else:
+        path.write_text(texts[kind], encoding="utf-8")
+    zipped = tmp_path / "table.csv.gz"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    for file in (path, zipped):
+        with pytest.raises(DataError, match=said):
+            read_table(file)
+        with pytest.raises(DataError, match=said):
+            list(csv_parts(file, 10))
+
+
+@pytest.mark.parametrize("header", ["[a],b", "{a},b", "[1],b", '"[a]",b'])
+def test_a_header_may_begin_with_a_bracket(tmp_path, header):
+    (tmp_path / "table.csv").write_text(f"{header}\n1,2\n")
+    assert read_table(tmp_path / "table.csv").shape == (1, 2)
+
+
 @pytest.mark.parametrize("begins", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
 def test_a_workbook_is_told_from_a_table(tmp_path, begins):
     path = tmp_path / "book.csv"
