@@ -28,6 +28,7 @@ from fairbound.audits.power import check_power, words_of_power
 from fairbound.audits.rankings import ranking_facts
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import seen
 from fairbound.base.verdicts import of_each
 from fairbound.fairness.bound import check_clustered, check_groups
 from fairbound.fairness.notions import Bound, constraints
@@ -349,9 +350,10 @@ def _turned_round(
             "decisions turned round? Where they are labels, give them as such; else name the other label as positive "
             "(--positive; in Python positive= or the labels y)."
         ]
+    other, taken = map(seen, labels)
+    asked = f" Did you mean {other} (--positive; in Python positive= or the labels y)?" if labels[0].strip() else ""
     return [
-        f"The AUC is {area:.3f}, far below 0.5: the scores are higher for {labels[0]} than for {labels[1]}, which is taken as "
-        f"positive. Did you mean {labels[0]} (--positive; in Python positive= or the labels y)?"
+        f"The AUC is {area:.3f}, far below 0.5: the scores are higher for {other} than for {taken}, which is taken as positive.{asked}"
     ]
 
 

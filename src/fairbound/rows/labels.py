@@ -75,6 +75,13 @@ def positive_last(
             )
         if top[0] == 0:
             return 1 - codes, (classes[1], classes[0])
+    elif (blank := next(filter(_is_blank, classes), None)) is not None:
+        warnings.warn(
+            f"The label {blank!r} is blank, and counts as a class like any other; {classes[1]!r} is positive. Where it means not known, "
+            "drop its rows; else give it a name.",
+            DataWarning,
+            stacklevel=users_line(),
+        )
     elif (doubt := _why_not_the_greater(classes, y)) is not None:
         warnings.warn(
             f"The label {classes[1]!r} counts as positive, as the greater of the two, though {doubt}. To turn them, "
@@ -164,7 +171,7 @@ def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = N
             f" Is {shortlist(missing, quoted=True)} a code for a missing label? Then empty these cells and leave their rows out "
             "(--drop-missing-labels; in Python drop the rows)."
         )
-    known = rest if missing else classes
+    known = rest if missing else [c for c in classes if not _is_blank(c)]
     one = next((c for c in known if positive is not None and str(c).strip() == str(positive).strip()), known[0])
     return (
         f"{needed} Make a label of one class against the rest, such as y == {one!r}, and take that, or bound the rates of every class "
@@ -173,10 +180,14 @@ def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = N
     )
 
 
+def _is_blank(label: Any) -> bool:
+    return isinstance(label, str) and not label.strip()
+
+
 def _is_missing_code(label: Any) -> bool:
-    """Whether a label is a number, or its text, of `MISSING_CODES`."""
+    """Whether a label is blank, or a number, or its text, of `MISSING_CODES`."""
     try:
-        return not isinstance(label, bool) and float(label) in MISSING_CODES
+        return _is_blank(label) or (not isinstance(label, bool) and float(label) in MISSING_CODES)
     except ValueError:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -53,6 +54,32 @@ def test_decimal_labels_are_numbers():
     assert binary_labels(y, positive=Decimal(0))[1] == (1.0, 0.0)
     with pytest.raises(DataError, match="1 of 3 labels are missing"):
         binary_labels([*y[:2], Decimal("NaN")])
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_label_is_asked_about_and_not_advised(blank):
+    for other in ("no", "yes"):
+        with pytest.warns(DataWarning, match=f"The label {blank!r} is blank.*; {other!r} is positive") as caught:
+            assert binary_labels([blank, other] * 3)[1] == (blank, other)
+        assert len(caught) == 1 and "positive=" not in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert binary_labels([blank, "no"] * 3, "no")[1] == (blank, "no")
+    with pytest.raises(DataError, match=f"Is {blank!r} a code for a missing label.* such as y == 'no'"):
+        binary_labels([blank, "no", "yes"] * 12)
+    with pytest.raises(DataError, match=r"5 values.* such as y == 'a'"):
+        binary_labels([blank, "a", "b", "c", "d"] * 12)
+
+
+def test_a_blank_label_is_not_named_where_scores_seem_turned_round():
+    y, group = np.repeat(["", "hired"], 200), np.tile(["a", "b"], 200)
+    scores = np.linspace(1, 0, 400)
+    with pytest.warns(DataWarning, match="is blank"):
+        said = " ".join(fb.audit(scores, y, group, threshold=0.5)["warnings"])
+    assert "higher for '' than for hired" in said and "Did you mean" not in said
+    assert "Did you mean refused" in " ".join(
+        fb.audit(scores, np.where(y == "", "refused", y), group, threshold=0.5, positive="hired")["warnings"]
+    )
 
 
 def test_positive_picks_the_label_that_becomes_one():
