@@ -95,9 +95,10 @@ def own_label_words(groups: Groups, target: np.ndarray) -> list[str]:
         return out
     for attribute, labels, code in groups.by_attribute:
         known = code >= 0
-        pairs = np.unique(np.column_stack([code[known], target[known]]), axis=0)
-        with_a_row, found = (len(np.unique(part)) for part in pairs.T)
-        if with_a_row == len(pairs) and found > 1 and len(code) >= FEWEST * len(labels):
+        classes, place = np.unique(target[known], return_inverse=True)
+        pairs = np.zeros((len(labels), len(classes)), dtype=bool)
+        pairs[code[known], place] = True
+        if pairs.sum(1).max(initial=0) == 1 and len(classes) > 1 and len(code) >= FEWEST * len(labels):
             out.append(
                 f"The groups of {attribute} tell the labels: all rows of a group have the same label. Groups then differ as labels do. "
                 "Name a sensitive attribute in its place."
