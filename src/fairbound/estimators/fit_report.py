@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.records import plain
-from fairbound.estimators.fit_warnings import missing_group_words
+from fairbound.estimators.fit_warnings import missed_words, missing_group_words
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
@@ -187,6 +187,8 @@ def run_facts(
     """What the reports of all fits say of the run; measured: of the problem at its solution;
     notions: its stated bounds."""
     problem, solution, method = trained.problem, trained.solution, trained.method
+    values = problem.stated_values(measured)
+    missed = "" if bool(solution.feasible) or len(notions) < 2 else missed_words(notions, values)
     return {
         "model": problem.model.spec(),
         "algorithm": method.name,
@@ -197,11 +199,11 @@ def run_facts(
         "seconds": solution.seconds,
         "best_step": int(solution.best_step),
         "feasible": bool(solution.feasible),
-        "message": solution.message,
+        "message": solution.message + (f" On the training rows {missed}." if missed else ""),
         "train_loss": float(measured.extra.get("loss", measured.f)),
         "constraints": [
             {"text": c.text, "sense": c.sense, "bound": float(c.stated), "train_value": plain(v)}
-            for c, v in zip(notions, problem.stated_values(measured), strict=True)
+            for c, v in zip(notions, values, strict=True)
         ],
         "encoding": None if encoding is None else encoding.to_dict(),
     }

@@ -10,13 +10,28 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning
+from fairbound.fairness.bound import Bound
 from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.tables.encode_report import dropped_words, empty_words, identifier_words
+
+ROUNDING = 1e-9
+"""Excess over a bound, as a share of it or of 1, that is none."""
 
 
 def missing_group_words(missing: Mapping[str, int]) -> list[str]:
     """What is said of training rows whose group is not known; missing: their number by attribute."""
     return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
+
+
+def missed_words(stated: Sequence[Bound], values: Sequence[Any]) -> str:
+    """Which of the bounds are missed by the values measured of them, and these: "a <= 0.1 is 0.2, b >= 0.9 is 0.8"; "" for
+    none. Differences of rounding are not counted."""
+    return ", ".join(
+        f"{bound.text} is {value:.6g}"
+        for bound, value in zip(stated, map(float, values), strict=True)
+        if not (value - bound.stated) * (1 if bound.sense == "at most" else -1)
+        <= ROUNDING * max(1.0, abs(bound.stated))
+    )
 
 
 def encoding_words(encoding: Mapping[str, Any] | None) -> list[str]:

@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning
-from fairbound.base.names import shortlist
-from fairbound.estimators.fit_warnings import missing_group_words
+from fairbound.estimators.fit_warnings import missed_words, missing_group_words
 from fairbound.estimators.lottery import Lottery
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound
@@ -133,24 +132,25 @@ def _message(facts: Facts, below: Sequence[BelowAStep]) -> str:
         return f"every bound is met on {facts.where}" + (f". {missed}." if missed else "")
     advice = _what_may_help(below) or "Loosen the bound, or raise rounds."
     return (
-        f"no model and threshold meets every bound on {facts.where}: the smallest excess is {facts.excess:.4g}. {advice}"
-        + (f" {missed}." if missed else "")
+        f"no model and threshold meets every bound on {facts.where}: the smallest excess is {facts.excess:.4g}"
+        f"{_of_several(facts)}. {advice}" + (f" {missed}." if missed else "")
     )
+
+
+def _of_several(facts: Facts) -> str:
+    """Which of several bounds the model misses that comes nearest to them all; "" where one is stated."""
+    missed = missed_words(facts.stated, [bound.measure(facts.rows) for bound in facts.stated])
+    return f": {missed}" if missed and len(facts.stated) > 1 else ""
 
 
 def _missed_by_own(stated: Sequence[Bound], own: Scored) -> str:
     """Which bounds the model misses on rows that all but one of its fits have seen, and by how much; "" for none."""
-    values = [(bound, bound.measure(own)) for bound in stated]
-    missed = [
-        f"{b.text!r} is {v:.4g}"
-        for b, v in values
-        if (v - b.stated if b.sense == "at most" else b.stated - v) > ROUNDING
-    ]
+    missed = missed_words(stated, [bound.measure(own) for bound in stated])
     if not missed:
         return ""
     return (
         "As the returned model decides these rows, which is the mean of these fits and so has seen them, "
-        f"{shortlist(missed)}; fb.audit on rows held out says what to expect of others"
+        f"{missed}; fb.audit on rows held out says what to expect of others"
     )
 
 

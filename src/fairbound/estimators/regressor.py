@@ -19,7 +19,7 @@ from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.fit_report import fit_report
-from fairbound.estimators.fit_warnings import warn_of_fit
+from fairbound.estimators.fit_warnings import ROUNDING, missed_words, warn_of_fit
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.parameter_checks import check_options
@@ -36,8 +36,6 @@ from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
 from fairbound.rows.reading import read_weights
 from fairbound.rows.weighted import counted
-
-ROUNDING = 1e-9
 
 
 @dataclass(eq=False, repr=False)
@@ -148,19 +146,17 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         predicted = self.predict(X)
         scored = replace(read_numbers(predicted, targets), groups=groups, weight=weights)
         values = [bound.measure(scored) for bound in self.constraints_]
-        over = [v - b.bound for v, b in zip(values, self.constraints_, strict=True)]
-        met = all(o <= ROUNDING * max(1.0, b.bound) for o, b in zip(over, self.constraints_, strict=True))
-        worst = max(range(len(over)), key=over.__getitem__) if over else 0
+        missed = missed_words(self.constraints_, values)
         return {
             "constraints": [
                 {"text": b.text, "sense": b.sense, "bound": b.stated, "train_value": v}
                 for b, v in zip(self.constraints_, values, strict=True)
             ],
-            "feasible": met,
-            "message": "every bound is met on the training rows"
-            if met
-            else f"not every bound is met on the training rows: {self.constraints_[worst].text} is {values[worst]:.6g}. "
-            "Loosen it, train longer (budget), or take a larger model.",
+            "feasible": not missed,
+            "message": f"not every bound is met on the training rows: {missed}. "
+            "Loosen the bounds, train longer (budget), or take a larger model."
+            if missed
+            else "every bound is met on the training rows",
             "train_loss": float(np.average((predicted - targets) ** 2, weights=weights)),
         }
 

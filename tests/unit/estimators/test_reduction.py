@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -154,7 +155,7 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     one = facts["constraints"][0]
     own_value = fb.measure(bound, folded.predict(X[train]) == "yes", y[train] == "yes", sex[train])
     assert one["train_value"] <= 0.03 + 1e-9 < 0.06 < one["own_value"] == own_value
-    assert f"has seen them, '{bound}' is {own_value:.4g};" in facts["message"]
+    assert f"has seen them, {bound} is {own_value:.6g};" in facts["message"]
     facts_of_own = own.fit_report_
     assert facts_of_own["constraints"][0]["own_value"] == facts_of_own["constraints"][0]["train_value"]
     assert facts_of_own["message"] == "every bound is met on the training rows"
@@ -494,3 +495,19 @@ def test_verbose_tells_of_every_fit_on_standard_error(folds, capsys):
     assert all(line.startswith(f"fit {k:>4} ") for k, line in enumerate(lines, 1))
     assert all(("worst g" in line) == (not folds) for line in lines)
     assert (told.predict(X) == quiet.predict(X)).all()
+
+
+@pytest.mark.parametrize("door", ["reduction", "classifier"])
+def test_all_bounds_that_are_missed_are_named(door):
+    """A feature that says nothing cannot have both recalls; the third bound is met."""
+    rng = np.random.default_rng(0)
+    x, y, sex = rng.normal(size=(400, 1)), rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    bounds = ["recall of class 1 >= 0.8", "recall of class 0 >= 0.8", "demographic_parity <= 0.9"]
+    made = fb.FairClassifier(bounds) if door == "classifier" else fb.Reduction(LogisticRegression(), bounds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = made.fit(x, y, sex).fit_report_
+    missed = [c for c in report["constraints"] if c["sense"] == "at least" and c["train_value"] < c["bound"]]
+    assert len(missed) >= 1 and not report["feasible"]
+    assert ", ".join(f"{c['text']} is {c['train_value']:.6g}" for c in missed) in report["message"]
+    assert "demographic_parity <= 0.9 is" not in report["message"]

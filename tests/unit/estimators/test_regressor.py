@@ -259,6 +259,14 @@ def test_an_infeasible_bound_is_said():
     with pytest.warns(ConvergenceWarning, match="group_squared_error <= 0.01 is"):
         fair = fb.FairRegressor("group_squared_error <= 0.01", budget="50 steps").fit(X, y, sex)
     assert not fair.fit_report_["feasible"]
+    bounds = ["group_squared_error <= 0.01", "residual_gap <= 100", "residual_gap <= 0.001"]
+    with pytest.warns(
+        ConvergenceWarning, match="group_squared_error <= 0.01 is .*, residual_gap <= 0.001 is "
+    ) as caught:
+        fair = fb.FairRegressor(bounds, budget="1 steps").fit(X, y, sex)
+    assert not any("residual_gap <= 100 is" in str(w.message) for w in caught)
+    for c in (fair.fit_report_["constraints"][i] for i in (0, 2)):
+        assert f"{c['text']} is {c['train_value']:.6g}" in fair.fit_report_["message"]
 
 
 def test_a_bound_met_by_predictions_further_off_than_the_mean_is_said():
