@@ -697,6 +697,8 @@ MUTANTS = {
     "jumps: rounding of new columns off the diagonal": Mutant("tables/regressions.py", "cross[known:][np.diag_indices(new.shape[1])] *= 1 + ROUNDED", "pass", "unit/tables/test_regressions.py"),
     "categories: rare values are for want of columns": Mutant("tables/features.py", "full=len(kept) < frequent_enough", "full=len(kept) < distinct", "unit/tables/test_encoder.py"),
     "categories: long tables have as many": Mutant("tables/options.py", "VALUES // max(rows, 1)", "VALUES", "unit/tables/test_encoder.py"),
+    "quadratics: a direction twice too short": Mutant("subproblems/quadratics.py", "inverse(np.eye(d)) / 2)", "inverse(np.eye(d)))", "unit/subproblems/test_quadratics.py"),
+    "quadratics: nothing across the factor": Mutant("subproblems/quadratics.py", "if ridge > least else direction", "if False else direction", "unit/subproblems/test_quadratics.py"),
     "quadratics: half the minimiser": Mutant("subproblems/quadratics.py", "y @ self._b[1:]) / -2", "y @ self._b[1:]) / -4", "unit/subproblems/test_quadratics.py"),
     "quadratics: rounding of the value alone": Mutant("subproblems/quadratics.py", "(abs(at.dual) + abs(float(c[0])) + float(at.z @ at.z))", "abs(at.dual)", "unit/subproblems/test_quadratics.py"),
     "dual: a new one has an impossible state": Mutant("optim/state.py", "possible | value.isnan() if", "possible if", "unit/optim/test_dual_rows.py"),

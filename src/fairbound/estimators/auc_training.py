@@ -11,6 +11,7 @@ areas.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import DataError, EmptyGroupError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning, EmptyGroupError
 from fairbound.fairness.area_problems.kappa_path import along_kappa
 from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.areas.pair_losses import PairLosses
@@ -28,6 +30,13 @@ from fairbound.rows.sparse import SparseRows
 from fairbound.solver.solve import Solution
 
 MOST_FEATURES = 1500
+MOST_NUMBERS = 250_000_000
+"""Numbers in the matrices of all comparisons, features by features, up to which the quadratic loss is solved exactly."""
+MANY_PAIRS = 1000
+SLOW = (
+    "{} compares {:,} pairs of groups, so that training may take minutes. Leave out groups of few rows (fewest=50 in the brackets of the bound), "
+    "merge groups, or state a budget."
+)
 SCALE = 4.0
 """Factor on the scores of the quadratic loss, which aim at a distance of 1 between the classes."""
 
@@ -58,13 +67,22 @@ def ranks_only(problem: FairProblem) -> bool:
     )
 
 
+def warn_of_pairs(problem: FairProblem) -> None:
+    """Warns: DataWarning where bounds on areas compare many pairs of groups, each of which is two constraints."""
+    compared = [s for s in problem.plan.statistics if isinstance(s, PairLosses)]
+    pairs = sum(statistic.size for statistic in compared) // 2
+    if pairs > MANY_PAIRS:
+        said = " and ".join(bound.text for bound in problem.plan.notions if bound.judged_from == "areas")
+        warnings.warn(SLOW.format(said, pairs), DataWarning, stacklevel=users_line())
+
+
 def auc_start(problem: FairProblem, held: FairProblem | None = None) -> Start | None:
     """Where to begin; None where there is no single bound between the groups of one attribute, or too many features.
 
     held: the same bound on validation rows. As in `solve` the bound is then to be met on both, and areas count there.
     """
-    bounds = problem.plan.notions
-    if len(bounds) != 1 or problem.model.n > MOST_FEATURES or len(problem.groups.attributes) != 1:
+    bounds, n = problem.plan.notions, problem.model.n
+    if n > MOST_FEATURES or problem.m * n**2 > MOST_NUMBERS or len(bounds) != 1 or len(problem.groups.attributes) != 1:
         return None
     weight = None if problem.row_weight is None else problem.row_weight.cpu().numpy()
     features: Any = problem.features

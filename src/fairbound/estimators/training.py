@@ -21,7 +21,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import decided, ranks_only
+from fairbound.estimators.auc_training import decided, ranks_only, warn_of_pairs
 from fairbound.estimators.batch_runs import PATIENCE, on_batches, usual_budget
 from fairbound.estimators.choosing import Chosen, Refined
 from fairbound.estimators.full_batch import train_full_batch
@@ -124,6 +124,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     made: without `all_rows` if a share of rows to hold back was asked for.
     """
     problem, refined, stated = made.problem, options.refined, options.stated
+    warn_of_pairs(problem)
     decay = decay_of(problem, options.weight_decay, choice.at_once, options.decays)
     options, rows = options.completed(problem), options.batch_size * problem.shards.count
     limit = usual_budget(problem.total_rows, rows) if stated is None else stated

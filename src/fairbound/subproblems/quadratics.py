@@ -27,6 +27,10 @@ from fairbound.subproblems.qp import SubproblemError
 FLAT = 1e-11  # of A_0 with unit diagonal, an eigenvalue below this share of the largest is 0
 STEPS = 200
 TOLERANCE = 1e-11
+RIDGE = 1e-14
+MANY = 1000
+"""Constraints up to which their matrix is taken whole."""
+Inverse = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -111,11 +115,8 @@ class QuadraticProgram:
 
     def _step(self, y: np.ndarray, at: _Point, free: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, _Point]:
         """A projected Newton step up the dual."""
-        J = at.slopes[free]
-        curvature = J @ at.inverse(J.T) / 2
-        curvature[np.diag_indices_from(curvature)] += 1e-14 * max(float(np.trace(curvature)), 1e-300)
         direction = np.zeros_like(y)
-        direction[free] = np.linalg.lstsq(curvature, at.g[free], rcond=None)[0]
+        direction[free] = newton_direction(at.slopes[free], at.inverse, at.g[free])
         rounding = 1e-15 * (abs(at.dual) + abs(float(c[0])) + float(at.z @ at.z))
         for halving in range(60):
             moved = np.maximum(y + direction / 2**halving, 0.0)
@@ -142,6 +143,26 @@ class QuadraticProgram:
             )
 
 
+def newton_direction(J: np.ndarray, inverse: Inverse, g: np.ndarray) -> np.ndarray:
+    """(m,) The shortest y of least |K y - g|, with K = J inverse(J') / 2 and RIDGE of its trace on the diagonal; singular
+    values below m times the rounding of the largest count as 0.
+
+    J: (m, d). g: (m,). Of MANY rows, K is taken by its factor of d columns, in time m d^2 in place of m^3.
+    """
+    m, d = J.shape
+    if m <= max(MANY, d):
+        curvature = J @ inverse(J.T) / 2
+        curvature[np.diag_indices_from(curvature)] += RIDGE * max(float(np.trace(curvature)), 1e-300)
+        return np.linalg.lstsq(curvature, g, rcond=None)[0]
+    values, vectors = np.linalg.eigh(inverse(np.eye(d)) / 2)
+    left, scales, _ = np.linalg.svd(J @ (vectors * np.sqrt(np.maximum(values, 0.0))), full_matrices=False)
+    ridge, along = RIDGE * max(float(scales @ scales), 1e-300), left.T @ g
+    found = scales**2 + ridge
+    least = m * np.finfo(float).eps * found[0]
+    direction = left @ np.where(found > least, along / found, 0.0)
+    return direction + (g - left @ along) / ridge if ridge > least else direction
+
+
 def _multiples(A: np.ndarray) -> np.ndarray | None:
     """(m,) r >= 0 with A_i = r_i A_0 to rounding, of matrices (m, d, d); None where there is no such r."""
     least = float(np.square(A[0]).sum()) if len(A) else 0.0
@@ -150,9 +171,6 @@ def _multiples(A: np.ndarray) -> np.ndarray | None:
     r = np.einsum("mde,de->m", A, A[0]) / least
     apart, sizes = (np.abs(of).max(axis=(1, 2)) for of in (A - r[:, None, None] * A[0], A))
     return r if (r >= 0).all() and (apart <= 1e-12 * sizes).all() else None
-
-
-Inverse = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)

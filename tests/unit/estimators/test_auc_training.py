@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import fairbound as fb
+from fairbound.base.errors import DataWarning
+from fairbound.estimators import auc_training, training
 from fairbound.estimators.auc_training import _threshold, auc_start, ranks_only
 from fairbound.estimators.last_layer import finished, last_layer
 from fairbound.fairness.problem import FairProblem
@@ -157,3 +159,28 @@ def test_other_objectives_and_bounds_go_their_own_way():
     assert not any(ranks_only(p) for p in (mixed, loss, network))
     two = FairProblem(MLP(4), X, y, group, ["auc_parity[group] <= 0.1", "auc_parity[intra] <= 0.1"], objective="auc")
     assert ranks_only(two) and auc_start(two) is None
+
+
+def test_many_pairs_of_groups_are_warned_of_at_once(monkeypatch):
+    """Before training, which is kept from beginning here."""
+    rng = np.random.default_rng(0)
+    X, y, group = rng.normal(size=(960, 2)), rng.integers(0, 2, 960), np.arange(960) % 48
+    monkeypatch.setattr(training, "_at_once", lambda *_: pytest.fail("training begins"))
+    fair = fb.FairClassifier("auc_parity[group] <= 0.4", objective="auc")
+    with (
+        pytest.warns(DataWarning, match=r"auc_parity\[group\] <= 0.4 compares 1,128 pairs of groups.*fewest=50"),
+        pytest.raises(pytest.fail.Exception, match="training begins"),
+    ):
+        fair.fit(X, y, group)
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(pytest.fail.Exception):
+        warnings.simplefilter("always")
+        fair.fit(X, y, group // 2)
+    assert not any("pairs of groups" in str(w.message) for w in caught)
+
+
+def test_the_exact_start_is_left_out_where_its_matrices_are_too_many(monkeypatch):
+    X, y, group = rows(300)
+    problem = FairProblem(MLP(4), X, y, group, "auc_parity[group] <= 0.1", objective="auc")
+    assert auc_start(problem) is not None
+    monkeypatch.setattr(auc_training, "MOST_NUMBERS", problem.m * problem.model.n**2 - 1)
+    assert auc_start(problem) is None

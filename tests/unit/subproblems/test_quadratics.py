@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fairbound.base.errors import DataError
-from fairbound.subproblems import SubproblemError
-from fairbound.subproblems.quadratics import QuadraticProgram, _Matrices, _multiples, _OneMatrix
+from fairbound.subproblems import SubproblemError, quadratics
+from fairbound.subproblems.quadratics import QuadraticProgram, _Matrices, _multiples, _OneMatrix, newton_direction
 
 
 def program(seed, d=5, m=3, rank=4):
@@ -88,3 +88,25 @@ def test_contradictions_and_wrong_numbers_are_said():
     A[0, 1, 1] = 0.0
     with pytest.raises(DataError, match="in which the objective is constant"):
         QuadraticProgram(A, b, np.zeros(3))
+
+
+@pytest.mark.parametrize(("m", "d", "near"), [(400, 3, 1e-9), (400, 8, 1e-9), (60, 40, 0.01)])
+def test_the_direction_of_many_constraints_is_that_of_their_whole_matrix(m, d, near, monkeypatch):
+    """Of few columns singular values of the diagonal alone count as 0; of many, the diagonal's rounding is what there is."""
+    rng = np.random.default_rng(d)
+    J, g, B = rng.normal(size=(m, d)), rng.normal(size=m), rng.normal(size=(d, d))
+    J[m // 2 :] = -J[: m // 2]  # a comparison in both directions
+    H = B @ B.T + np.eye(d)
+    whole = newton_direction(J, lambda v: np.linalg.solve(H, v), g)
+    monkeypatch.setattr(quadratics, "MANY", 0)
+    factored = newton_direction(J, lambda v: np.linalg.solve(H, v), g)
+    assert np.abs(factored - whole).max() <= near * np.abs(whole).max()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_programs_of_more_constraints_than_columns_have_one_optimum_by_either_way(seed, monkeypatch):
+    A, b, c = program(seed, m=40)
+    found = QuadraticProgram(A, b, c).solve()
+    monkeypatch.setattr(quadratics, "MANY", 0)
+    again = QuadraticProgram(A, b, c).solve()
+    assert again.f == pytest.approx(found.f, abs=1e-9) and again.g.max() <= 1e-9 and abs(again.gap) <= 1e-9
