@@ -187,7 +187,7 @@ MUTANTS = {
     "quadratic set: half of the point": Mutant("subproblems/quadratic_set.py", "slope=-2 * v", "slope=-v", "claims/test_partial_baselines.py"),
     "quadratic set: bounds unlike the source's": Mutant("fairness/area_problems/linear_auc.py", "np.full(len(found), c1 - 0.5)", "np.full(len(found), c1)", "claims/test_partial_baselines.py"),
     "grid: slopes of other thresholds": Mutant("fairness/percentiles/interval_shares.py", "index_copy_(0, used, dt)", "index_copy_(0, used.flip(0), dt)", "claims/test_partial.py"),
-    "jacobian: rows of other constraints": Mutant("fairness/verbs.py", "[asked, 1:]  # the objective", "[asked, :-1]  # the objective", "claims/test_partial.py"),
+    "jacobian: rows of other constraints": Mutant("fairness/verbs.py", "(asked, scores.device)[:, 1:]", "(asked, scores.device)[:, :-1]", "claims/test_partial.py"),
     "window parts: signs exchanged": Mutant("fairness/percentiles/window_parts.py", "(P * plus + N * minus).sum()", "(N * plus + P * minus).sum()", "claims/test_partial.py"),
     "window parts: the top for the bottom": Mutant("fairness/percentiles/window_parts.py", "bottoms[0, k] + own - at_alpha", "bottoms[0, k] + at_alpha", "claims/test_partial.py"),
     "window parts: slopes of one row of a pair": Mutant("fairness/percentiles/window_parts.py", ".index_add_(0, columns, -along.sum(0))", ".index_add_(0, columns, 0 * along.sum(0))", "claims/test_partial.py"),

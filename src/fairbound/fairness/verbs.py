@@ -170,8 +170,7 @@ class Verbs(RowSlopes):
         """(..., n) gradients of a joint plan and a linear model, from slopes of the row functions: of a whole table
         also from one product with the rows of each stratum, of a batch from one for all."""
         functions, reduce, y = self._functions, batch.reduction, batch.targets
-        rows = torch.eye(1 + self.m, dtype=self.dtype, device=scores.device)
-        rows = rows if which is None else rows[list(which)]
+        rows = self._unit_rows(range(1 + self.m) if which is None else which, scores.device)
         if isinstance(reduce, StratifiedReduction):
             shares = reduce.vjp(rows).unflatten(-1, (len(functions), -1))
             used = shares.any(0).nonzero().tolist()
@@ -187,12 +186,19 @@ class Verbs(RowSlopes):
             out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
+    def _unit_rows(self, which: Sequence[int], device: torch.device) -> Tensor:
+        """(k, 1 + m) the weights of f and of the constraints by which each function asked for is taken alone. Of a few among
+        many thousands, those alone are made."""
+        rows = torch.zeros(len(which), 1 + self.m, dtype=self.dtype, device=device)
+        rows[torch.arange(len(which)), torch.as_tensor(list(which))] = 1.0
+        return rows
+
     def _statistic_jacobian(self, tape: Any, scores: Tensor, batch: Batch, memo: Any, which: Any) -> Tensor:
         """(1 + m, n) gradients of a linear model, or the rows `which` of them, where `_statistic_alone`."""
         plan = self.plan
         rows, of_auxiliaries, mix = plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
         asked = list(range(1 + self.m) if which is None else which)
-        w = torch.eye(1 + self.m, dtype=scores.dtype, device=scores.device)[asked, 1:]  # the objective has a row of 0
+        w = self._unit_rows(asked, scores.device)[:, 1:].to(scores.dtype)  # the objective has a row of 0
         w = w if batch.seen is None else w * batch.seen
         dq = self.contrasts.vjp(w, None)[:, plan.n_cells + 1 :]
         dq, dz = dq[:, : len(mix)] @ mix, dq[:, len(mix) :]
@@ -220,8 +226,7 @@ class Verbs(RowSlopes):
         ds, memo = tape.jvp(dtheta), self._evaluate(scores, z, batch)[1]
         rows, of_auxiliaries, mix = self.plan.statistics[0].basis(memo.statistics[0])  # type: ignore[attr-defined]
         along = mix @ (rows @ ds + (0.0 if of_auxiliaries is None else of_auxiliaries @ dz))
-        turned = self.contrasts.vjp(torch.eye(self.m, dtype=scores.dtype, device=scores.device), None)
-        dg = turned[:, self.plan.n_cells + 1 :] @ torch.cat([along, dz])
+        dg = self.contrasts.jvp(torch.cat([along.new_zeros(self.plan.n_cells + 1), along, dz]), None)
         slopes, own = self._slopes(scores, batch, 1.0, None, memo)
         df = (slopes * ds).sum() + (own * dz).sum()
         return torch.cat([df.unsqueeze(0), dg if batch.seen is None else dg * batch.seen])
