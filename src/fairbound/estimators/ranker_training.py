@@ -80,6 +80,8 @@ def train_ranker(
                 "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
             )
             solution, method, limit = rival, ALM(), of_batches
+        elif rival.interrupted:
+            solution = replace(solution, stopped=rival.stopped)
     return TrainedRanker(problem, held, solution, method, limit, notes)
 
 

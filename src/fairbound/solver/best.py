@@ -240,6 +240,11 @@ class Best:
                 "that point, or a better one between it and iterates that missed them. "
                 + ("Loosen the bound, train longer, or merge small groups." if grouped else PLAIN_ADVICE)
             )
+        if not missed.any() and missed.dim() == 0 and self.step == 0:
+            return (
+                f"every bound is met on {where}, by iterates of training too, but the objective is lowest at the starting point, which is the "
+                "result."
+            )
         if not missed.any():
             return f"every bound is met on {where}."
         least = float(self.violation[missed].min())

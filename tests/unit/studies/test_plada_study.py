@@ -70,9 +70,11 @@ def test_a_bound_on_every_query_is_measured_on_queries_held_apart(monkeypatch):
     s = problem.all_scores(x).double().numpy() if hasattr(problem, "all_scores") else None
     s = (problem.features @ x[:2] + (x[2] if len(x) > 2 else 0)).double().numpy() if s is None else s
     code, soft, hard = d.groups.codes[:, 0], [], []
+    apart = np.concatenate([s[a:b] - s[a:b].mean() for a, b in itertools.pairwise(d.starts)])
+    spread = np.sqrt(np.mean(apart**2))
     for a, b in itertools.pairwise(d.starts):
         pairs = [(i, j) for i in range(a, b) for j in range(a, b) if d.relevance[i] > d.relevance[j]]
-        sharp = [1 / (1 + np.exp(2 * (s[i] - s[j]))) for i, j in pairs]
+        sharp = [1 / (1 + np.exp(2 * (s[i] - s[j]) / spread)) for i, j in pairs]
         lost = [(1 - np.sign(s[i] - s[j])) / 2 for i, j in pairs]
         for g in (0, 1):
             own = [k for k, (i, _) in enumerate(pairs) if code[i] == g]
