@@ -32,7 +32,6 @@ from fairbound.cli.judged_model import (
     JudgedInParts,
     beside_training,
     check_classifier,
-    check_positive,
     encoded_rows,
     encoding_notes,
     in_words_of,
@@ -209,8 +208,7 @@ def _zero_or_one(
     labels, positive = frame[label], options.positive
     with in_label(options.data, label, frame.index.to_numpy()):
         if classifier is not None:
-            labels = labels_of_training(labels, classifier)
-            check_positive(classifier, positive)
+            labels = labels_of_training(labels, classifier, positive)
             positive = str(classifier.classes_[1])
         target, classes = binary_labels(labels, positive)
     return {"y": target, "classes": classes}

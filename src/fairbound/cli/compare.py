@@ -31,7 +31,6 @@ from fairbound.cli.columns import (
 from fairbound.cli.decided import left_out_words
 from fairbound.cli.judged_model import (
     check_classifier,
-    check_positive,
     in_words_of,
     label_of_training,
     labels_of_training,
@@ -130,12 +129,11 @@ def _as_trained(
     models: Sequence[FairClassifier | None],
 ) -> tuple[Any, Any]:
     """The rows judged and those left out, with the labels, and the columns that may hold some, in the words of the models.
-    Raises: as `check_positive` and `labels_of_training`."""
+    Raises: as `labels_of_training`."""
     for model in models:
         if model is None or len(model.classes_) > 2:  # of which `_scores` speaks
             continue
-        check_positive(model, options.positive)
-        frame = frame.assign(**{label: labels_of_training(frame[label], model)})
+        frame = frame.assign(**{label: labels_of_training(frame[label], model, options.positive)})
         known = model.classes_.tolist()
         frame, left_out = (
             part.assign(**{name: in_words_of(part[name], known) for name in columns}) for part in (frame, left_out)

@@ -60,10 +60,11 @@ def check_positive(classifier: FairClassifier, stated: str | None) -> None:
         raise OptionError(f"the model's positive label is {str(known[1])!r}, not {stated!r}; leave --positive out.")
 
 
-def labels_of_training(labels: Any, classifier: FairClassifier) -> Any:
-    """A file's column of labels, a Series without missing ones, as `in_words_of` the model's classes.
+def labels_of_training(labels: Any, classifier: FairClassifier, positive: str | None) -> Any:
+    """A file's column of labels, a Series without missing ones, as `in_words_of` the model's classes. positive: the label
+    that is said to be positive.
 
-    Raises: DataError where the model has two classes, and the file others in their place.
+    Raises: DataError where the model has two classes, and the file others in their place; then as `check_positive`.
     """
     known, found = classifier.classes_.tolist(), labels.unique().tolist()
     if len(found) <= len(known) == 2 and any(same_label(one, known) is None for one in found):
@@ -71,6 +72,7 @@ def labels_of_training(labels: Any, classifier: FairClassifier) -> Any:
             f"the labels are {shortlist(sorted(map(repr, found)))}, and the model was trained on "
             f"{' and '.join(map(repr, known))}. Recode the column in the model's labels."
         )
+    check_positive(classifier, positive)
     return in_words_of(labels, known)
 
 

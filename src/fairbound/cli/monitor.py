@@ -33,7 +33,6 @@ from fairbound.cli.counted_rows import beside_the_last
 from fairbound.cli.decided import decided_otherwise
 from fairbound.cli.judged_model import (
     check_classifier,
-    check_positive,
     in_words_of,
     label_of_training,
     labels_of_training,
@@ -225,12 +224,11 @@ def _added(
 
 def _in_words_of_training(labels: Any, classifier: FairClassifier, options: MonitorOptions, rows: np.ndarray) -> Any:
     """A file's column of labels in the words of the saved model's. rows: their numbers in the file. Raises: as
-    `check_positive` and `labels_of_training`."""
+    `labels_of_training`."""
     if len(classifier.classes_) > 2:
         return in_words_of(labels, classifier.classes_.tolist())
     with in_label(str(options.data), str(options.label), rows):
-        check_positive(classifier, options.positive)
-        return labels_of_training(labels, classifier)
+        return labels_of_training(labels, classifier, options.positive)
 
 
 def _rows_of(options: MonitorOptions, data: str, monitor: Monitor | None, checksum: str) -> Any:

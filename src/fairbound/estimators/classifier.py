@@ -145,8 +145,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             `tables.Encoded`, where several models are trained on one table; or `tables.Chunks`, a table larger than
             memory. y: two or more values.
         sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns, or a name or list of names of
-            columns of X; the third argument, where scikit-learn's estimators take weights. Missing values are constrained only where known. Bounds on classes need none. sample_weight:
-            (n,) >= 0.
+            columns of X; the third argument, where scikit-learn's estimators take weights. Missing values are
+            constrained only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of
             columns and groups that were left out, and of groups too small for a bound.

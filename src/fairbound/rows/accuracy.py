@@ -9,7 +9,7 @@ import numpy as np
 from fairbound.base.errors import DataError
 from fairbound.base.names import plain_repr, shortlist
 from fairbound.rows.labels import plain_labels, same_label
-from fairbound.rows.reading import column_array, factorised, is_missing, read_weights
+from fairbound.rows.reading import coded_column, column_array, factorised, is_missing, read_weights
 
 
 def accuracy_of(predicted: np.ndarray, y: Any, classes: np.ndarray, sample_weight: Any = None) -> float:
@@ -20,16 +20,18 @@ def accuracy_of(predicted: np.ndarray, y: Any, classes: np.ndarray, sample_weigh
     Raises: DataError for no rows, another length, a missing label, and texts where the classes are numbers, or the other
         way round, but for texts of these numbers.
     """
-    n = len(column_array("the labels", y, len(predicted)))
+    column = column_array("the labels", y, len(predicted))
+    n = len(column)
     if not n:
         raise DataError("there are no rows.")
     weight = read_weights(sample_weight, n)
-    return float(np.average(predicted == _in_words_of(classes, y, weight), weights=weight))
+    return float(np.average(predicted == _in_words_of(classes, y, column, weight), weights=weight))
 
 
-def _in_words_of(classes: np.ndarray, y: Any, weight: np.ndarray) -> np.ndarray:
-    """(n,) object array of the class that each label means, None for none of them."""
-    codes, found = factorised(plain_labels(y))
+def _in_words_of(classes: np.ndarray, y: Any, column: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(n,) object array of the class that each label means, None for none of them. column: (n,) y as an array."""
+    whole = column.dtype.kind in "biu"  # which are read without a Python object for each row
+    codes, found = coded_column("the labels", column) if whole else factorised(plain_labels(y))
     gone = np.array([is_missing(label) for label in found])[codes] & (weight > 0)
     if gone.any():
         raise DataError(

@@ -234,19 +234,8 @@ class Best:
         whether the bounds are on groups of rows, which the advice then speaks of."""
         where = "the training and the validation rows" if validated else "the training rows"
         missed = ~(self.violation <= 0)
-        if not missed.any() and not self.found:
-            return (
-                f"the bounds are met on {where}, but by no iterate that training reached: only the starting point meets them. The result is "
-                "that point, or a better one between it and iterates that missed them. "
-                + ("Loosen the bound, train longer, or merge small groups." if grouped else PLAIN_ADVICE)
-            )
-        if not missed.any() and missed.dim() == 0 and self.step == 0:
-            return (
-                f"every bound is met on {where}, by iterates of training too, but the objective is lowest at the starting point, which is the "
-                "result."
-            )
         if not missed.any():
-            return f"every bound is met on {where}."
+            return self._met(where, grouped)
         least = float(self.violation[missed].min())
         one = missed.dim() == 0
         runs = "" if one else f" in {int(missed.sum())} of {missed.numel()} runs"
@@ -255,6 +244,21 @@ class Best:
             f"no iterate met every bound on {where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
             f"{'metric' if grouped else 'constraints'}{start}. {MAY_BE_INFEASIBLE if grouped else PLAIN_ADVICE}"
         )
+
+    def _met(self, where: str, grouped: bool) -> str:
+        """What may be said where the bounds are met, on the rows `where`."""
+        if not self.found:
+            return (
+                f"the bounds are met on {where}, but by no iterate that training reached: only the starting point meets them. The result is "
+                "that point, or a better one between it and iterates that missed them. "
+                + ("Loosen the bound, train longer, or merge small groups." if grouped else PLAIN_ADVICE)
+            )
+        if self.step.dim() == 0 and self.step == 0:
+            return (
+                f"every bound is met on {where}, by iterates of training too, but the objective is lowest at the starting point, which is the "
+                "result."
+            )
+        return f"every bound is met on {where}."
 
 
 def _better(f: Tensor, violation: Tensor, than_f: Tensor, than_violation: Tensor) -> Tensor:
