@@ -3,6 +3,9 @@
 All queries at once are two runs. In the first the surrogates of the order are smooth, so that they lead to the bound
 over stretches on which the true shares of pairs hardly change. The second begins at the point found, with steeper
 surrogates, which follow the metric more closely; the better point of both is kept.
+
+The first may end where no small change of the order comes nearer to the bound, though other orders meet it. It is run
+again with smoother surrogates then, to which such places are flat, and steeper ones follow from the point found.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
@@ -25,6 +29,7 @@ from fairbound.estimators.runs import joined, rank
 from fairbound.estimators.trained import TrainedRanker
 from fairbound.estimators.training import AT_ONCE
 from fairbound.fairness.ranking_problem import RankingProblem
+from fairbound.fairness.rankings.pair_objective import pair_losses
 from fairbound.methods import ALM, FullBatchALM, Method
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.models.mlp import is_linear
@@ -44,6 +49,12 @@ SMOOTH: Any = algorithm_named("full_batch_alm:rankings")
 
 STEEPER: Any = replace(SMOOTH, sharpness=(3.0, 8.0), unmet=10)
 """That of the second, which ends early where it finds nothing."""
+
+SOFTER: Any = tuple(replace(SMOOTH, sharpness=(s,)) for s in (0.3, 0.1))
+"""Those of first runs that follow one which found no order, or hardly one, in turn."""
+
+LEAST_GAIN = 0.02
+"""Share of the loss of one score for all documents by which an order is better that counts as one."""
 
 
 def train_ranker(
@@ -66,23 +77,63 @@ def train_ranker(
 
     solution, more, limit = runs(method, () if choice.at_once else choice.margins)
     notes = [*([choice.why] if choice.why else []), *said, *more]
-    automatic = choice.automatic and choice.at_once and problem.m and not solution.interrupted and not limit.over
-    if automatic and solution.found and bool(solution.state.multipliers.any()):
-        steeper, *_ = runs(STEEPER, (), solution.x)
-        judged = problem if held is None else held
-        stay = rank(solution, judged) <= rank(steeper, judged)
-        solution, method = joined(solution, steeper, stay), method if stay else STEEPER
-    elif automatic and not solution.found:
-        rival, more, of_batches = runs(ALM(), MARGINS)
-        notes += more
-        if rival.found or rival.violation < solution.violation:
-            notes.append(
-                "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
-            )
-            solution, method, limit = rival, ALM(), of_batches
-        elif rival.interrupted:
-            solution = replace(solution, stopped=rival.stopped)
+    if choice.automatic and choice.at_once and problem.m and not solution.interrupted and not limit.over:
+        once = AtOnce(problem, problem if held is None else held, lambda by, x: runs(by, (), x)[0])
+        solution, method = once.improved(solution, x0)
+        if not solution.found and not solution.interrupted:
+            rival, more, of_batches = runs(ALM(), MARGINS)
+            notes += more
+            if rival.found or rival.violation < solution.violation:
+                notes.append(
+                    "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
+                )
+                solution, method, limit = rival, ALM(), of_batches
+            elif rival.interrupted:
+                solution = replace(solution, stopped=rival.stopped)
     return TrainedRanker(problem, held, solution, method, limit, notes)
+
+
+class AtOnce(NamedTuple):
+    """The runs on all queries at once that follow a first one. judged: the problem whose rows choose the better point.
+    run: a method and parameters to begin at, or None -> the solution."""
+
+    problem: RankingProblem
+    judged: RankingProblem
+    run: Callable[[Any, Tensor | None], Solution]
+
+    def improved(self, first: Solution, x0: Tensor | None) -> tuple[Solution, Method[Any]]:
+        """The best solution, with the steps of all runs, and the method that gave it. first: by SMOOTH, from x0."""
+        if self._is_order(first):
+            return self._then(first, SMOOTH, STEEPER)
+        best, method = first, SMOOTH
+        for softer in SOFTER:
+            if best.interrupted:
+                break
+            found, by = self.run(softer, x0), softer
+            if self._is_order(found):
+                found, by = self._then(found, by, SMOOTH)
+                found, by = self._then(found, by, STEEPER)
+            stay = self._rank(best) <= self._rank(found)
+            best, method = joined(best, found, stay), method if stay else by
+            if self._is_order(best):
+                break
+        return best, method
+
+    def _then(self, before: Solution, by: Any, steeper: Any) -> tuple[Solution, Any]:
+        """`before`, a solution by the method `by`, or the better one that `steeper` finds from there."""
+        if before.interrupted or not bool(before.state.multipliers.any()):
+            return before, by
+        after = self.run(steeper, before.x)
+        stay = self._rank(before) <= self._rank(after)
+        return joined(before, after, stay), by if stay else steeper
+
+    def _rank(self, solution: Solution) -> tuple[bool, float, float]:
+        return rank(solution, self.judged)
+
+    def _is_order(self, solution: Solution) -> bool:
+        """Whether it meets the bounds, and is better than one score for all documents by LEAST_GAIN."""
+        one = float(pair_losses(self.problem.loss, torch.zeros(1)))
+        return bool(solution.found) and self._rank(solution)[2] < (1 - LEAST_GAIN) * one
 
 
 def chosen_method(algorithm: Any, model: Model, queries: np.ndarray) -> Chosen:

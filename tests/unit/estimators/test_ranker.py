@@ -115,6 +115,26 @@ def test_steeper_surrogates_go_on_where_smooth_ones_end():
     assert both.fit_report_["steps"] > smooth.fit_report_["steps"]
 
 
+@pytest.mark.parametrize("seed", [17, 27])
+def test_smoother_surrogates_find_an_order_where_no_small_change_comes_nearer_to_the_bound(seed):
+    rng, text = np.random.default_rng(seed), "pairwise_parity[marginal] <= 0.03"
+    qid = np.repeat(np.arange(40), 12)
+    group = (rng.random(len(qid)) < 0.2).astype(int)
+    worth = rng.normal(size=len(qid)) - 0.5 * group
+    X = np.column_stack(
+        [worth - 0.6 * group + 0.3 * rng.normal(size=len(qid)), worth + 1.5 * rng.normal(size=len(qid))]
+    )
+    rows = X, (worth > 0.5).astype(float), qid, group.astype(str)
+    with pytest.warns(ConvergenceWarning, match="only the starting point meets them"):
+        FairRanker(text, algorithm="full_batch_alm:rankings").fit(*rows)
+    fair = FairRanker(text).fit(*rows)
+    report = fair.fit_report_
+    assert report["feasible"] and report["best_step"] > 40 and report["algorithm"] == "full_batch_alm"
+    assert value(text, fair, *rows) <= 0.03 + 1e-6
+    assert fair.score(*rows[:3]) > best_of_all_orders(text, *rows) - 0.01
+    assert report["steps"] == fair.trajectory_["steps"][-1]
+
+
 def test_random_batches_and_a_network_meet_a_tight_bound_on_pairs():
     rows = two_features(1)
     fair = FairRanker("pairwise_parity[inter] <= 0.1", model="mlp:8").fit(*rows)
