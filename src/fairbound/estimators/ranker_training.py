@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import EmptyGroupError
+from fairbound.base.errors import DataError
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
 from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
@@ -154,22 +154,21 @@ def held_back(
     at_once: bool,
     seed: int,
 ) -> tuple[RankingProblem, RankingProblem | None, list[str]]:
-    """The problem to train on, that of the queries held back, or None, and a note where a group had too few."""
+    """The problem to train on, that of the queries held back, or None, and a note where these cannot be judged.
+    Raises: DataError then where `validation` asks for them."""
     many = len(np.unique(queries)) >= LEAST_QUERIES
     share = (VALIDATION if many and not at_once else 0.0) if validation == "auto" else float(validation)
     if not share:
         return build(), None, []
     kept, part = split_by_query(queries, [share], seed_for("validation", root=seed))
-    problem = build(kept)
-    if not problem.m:
-        return build(), None, []
     try:
-        held = build(part)
-    except EmptyGroupError as error:
+        problem = build(kept)
+        held = build(part) if problem.m else None
+    except DataError as error:
         if validation != "auto":
-            raise
+            raise type(error)(f"with queries held back for validation: {error} Or set validation=0.") from error
         return build(), None, [f"No queries were held back for validation: {error}"]
-    return problem, held, []
+    return (build() if held is None else problem), held, []
 
 
 def _usual(problem: RankingProblem, method: Method[Any], batch_size: int) -> Budget:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import fairbound as fb
-from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.estimators.folder import ModelFolderError
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.notions import constraint
@@ -161,6 +161,21 @@ def test_a_random_batch_method_and_rows_held_back():
     )
     assert ranker.fit_report_["validation_queries"] == 30 and ranker.fit_report_["train_queries"] == 90
     assert ranker.fit_report_["algorithm"] == "alm"
+
+
+def test_queries_held_back_that_tell_no_order_are_trained_on_or_said():
+    rng = np.random.default_rng(0)
+    qid, relevance = np.repeat(np.arange(1200), 3), np.zeros(3600)
+    relevance[0] = 1  # of one query, which is held back or is not
+    X, group = rng.normal(size=(3600, 2)), rng.choice(["a", "b"], 3600)
+    bounded = FairRanker("exposure_parity <= 0.05", algorithm="alm", budget="2 steps")
+    with silenced(ConvergenceWarning):
+        report = bounded.fit(X, relevance, qid=qid, sensitive_features=group).fit_report_
+    assert report["validation_queries"] == 0 and report["train_queries"] == 1200
+    assert any("No queries were held back for validation: no query has two" in note for note in report["notes"])
+    with pytest.raises(DataError, match="queries held back for validation: no query has two .* Or set validation=0"):
+        bounded.set_params(validation=0.2).fit(X, relevance, qid=qid, sensitive_features=group)
+    assert FairRanker(validation=0.2, budget="2 steps").fit(X, relevance, qid=qid).fit_report_["train_queries"] == 1200
 
 
 def test_a_module_and_the_hinge_loss():
