@@ -36,6 +36,11 @@ from fairbound.rows.reading import take_rows
 PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress", "verbose")
 """Parameters that are saved as they are."""
 
+NO_ORDER = (
+    "the bounds are met on the training rows by an order that puts {:.0%} of the pairs of documents the wrong way, no better than one score "
+    "for all: loosen the bound, or give features that tell relevance where groups are alike."
+)
+
 
 @dataclass(eq=False, repr=False)
 class FairRanker(TrainedEstimator, BaseEstimator):
@@ -74,8 +79,8 @@ class FairRanker(TrainedEstimator, BaseEstimator):
 
         qid: (n,) the query of each document; needed, in any order. X, sensitive_features: as in FairClassifier.
         Raises: DataError or OptionError that says what to change.
-        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of columns
-        that were left out, and of documents whose group is not known.
+        Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound, and where the order is
+        no better than one score for all; DataWarning of columns that were left out, and of documents whose group is not known.
         """
         self._checked()
         given = X, y, qid, sensitive_features
@@ -116,6 +121,10 @@ class FairRanker(TrainedEstimator, BaseEstimator):
             warnings.warn(said, DataWarning, stacklevel=users_line())
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=users_line())
+        elif stated and self.fit_report_["train_pair_error"] >= 0.5:
+            warnings.warn(
+                NO_ORDER.format(self.fit_report_["train_pair_error"]), ConvergenceWarning, stacklevel=users_line()
+            )
         return self
 
     def _checked(self) -> tuple[Any, ...]:

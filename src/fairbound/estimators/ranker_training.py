@@ -83,13 +83,13 @@ def train_ranker(
         if not solution.found and not solution.interrupted:
             rival, more, of_batches = runs(ALM(), MARGINS)
             notes += more
-            if rival.found or rival.violation < solution.violation:
+            better = bool(rival.found or rival.violation < solution.violation)
+            solution = joined(solution, rival, stay=not better)
+            if better:
+                method, limit = ALM(), of_batches
                 notes.append(
                     "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
                 )
-                solution, method, limit = rival, ALM(), of_batches
-            elif rival.interrupted:
-                solution = replace(solution, stopped=rival.stopped)
     return TrainedRanker(problem, held, solution, method, limit, notes)
 
 

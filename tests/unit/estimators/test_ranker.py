@@ -135,6 +135,16 @@ def test_smoother_surrogates_find_an_order_where_no_small_change_comes_nearer_to
     assert report["steps"] == fair.trajectory_["steps"][-1]
 
 
+def test_an_order_no_better_than_chance_is_warned_of():
+    """By the mean of its differences it is hardly better than one score, by most pairs worse: few large wins, many small
+    losses."""
+    qid, relevance = np.repeat(np.arange(30), 4), np.tile([1.0, 0, 0, 0], 30)
+    x = np.where(relevance == 1, np.where(qid % 3 == 0, 10.0, -1.0), 0.0) + 0.001 * np.arange(120) % 7
+    group = np.tile(["a", "b"], 60)
+    with pytest.warns(ConvergenceWarning, match="puts 6.% of the pairs of documents the wrong way"):
+        FairRanker("exposure_parity <= 0.5").fit(x[:, None], relevance, qid, group)
+
+
 def test_random_batches_and_a_network_meet_a_tight_bound_on_pairs():
     rows = two_features(1)
     fair = FairRanker("pairwise_parity[inter] <= 0.1", model="mlp:8").fit(*rows)
@@ -173,7 +183,7 @@ def test_queries_held_back_that_tell_no_order_are_trained_on_or_said():
         report = bounded.fit(X, relevance, qid=qid, sensitive_features=group).fit_report_
     assert report["validation_queries"] == 0 and report["train_queries"] == 1200
     assert any("No queries were held back for validation: no query has two" in note for note in report["notes"])
-    with pytest.raises(DataError, match="queries held back for validation: no query has two .* Or set validation=0"):
+    with pytest.raises(DataError, match=r"queries held back for validation: no query has two .* Or set validation=0"):
         bounded.set_params(validation=0.2).fit(X, relevance, qid=qid, sensitive_features=group)
     assert FairRanker(validation=0.2, budget="2 steps").fit(X, relevance, qid=qid).fit_report_["train_queries"] == 1200
 
