@@ -265,8 +265,15 @@ def test_balanced_batches_are_unbiased(kind, surrogate):
         cells=full.cells[at], targets=full.targets[at], objective=torch.full(at.shape, 1 / at.shape[1]).double()
     )
     every = statistic.value(s[at], none, batch, False)[0]
-    assert len(every) == 9 ** len(starts)
+    assert len(every) == 9 ** len(starts) and problem.unbiased
     torch.testing.assert_close(every.mean(0), whole, rtol=0, atol=1e-12)
+    # of weighted rows a batch has its own sums of weights, so that its values are biased, and the problem says so
+    w = rng.exponential(size=12)
+    weighted = FairProblem(MLP(1), rng.normal(size=(12, 1)), y, g, bound, sample_weight=w, dtype=torch.float64)
+    whole = statistic.value(s, none, weighted.full(), False)[0]
+    batch.objective, batch.kept = weighted.full().objective[at], {}
+    assert not weighted.unbiased
+    assert (statistic.value(s[at], none, batch, False)[0].mean(0) - whole).abs().max() > 1e-3
 
 
 def test_a_model_is_trained_to_the_bound():

@@ -159,7 +159,8 @@ class Plan:
 
     @property
     def unbiased(self) -> bool:
-        """Whether values and gradients on a balanced batch are unbiased: all is linear in the means."""
+        """Whether values and gradients on a balanced batch of rows of equal weight are unbiased: all is linear in the
+        means. Of weighted rows those of statistics are not, whose means are over the weights of the batch."""
         curved = self.objective is not None and self.objective.how == "max"
         parts: list[Any] = [*self.statistics, *self.combinations]
         return not (self.best or len(self.ratios) or curved) and all(p.unbiased for p in parts)

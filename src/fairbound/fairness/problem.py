@@ -129,7 +129,8 @@ class FairProblem(Verbs, BaseProblem):
         self._check_cells()
         self.names = plan.names
         self.dual_scale = torch.as_tensor(dual_scale(plan, self._functions), dtype=dtype, device=self.device)
-        self.bounds, self.unbiased = torch.as_tensor(plan.spare, dtype=dtype, device=self.device), plan.unbiased
+        self.bounds = torch.as_tensor(plan.spare, dtype=dtype, device=self.device)
+        self.unbiased = plan.unbiased and not (plan.statistics and self.row_weight is not None)
         self.refined = isinstance(minimised, Accuracy)
         self.class_losses = minimised if isinstance(minimised, ClassLosses) else None
         self.convex = self._promises_to_be_convex()
