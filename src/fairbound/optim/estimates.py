@@ -20,7 +20,7 @@ from fairbound.fairness.plan import Plan
 from fairbound.fairness.statistics import SELECTED, Above, ClassShare, RowFunction
 from fairbound.optim.batch import Batch, refuse_rows, without_number
 from fairbound.optim.means import RunningMeans, cell_weights
-from fairbound.optim.multipliers import raised, shrunk
+from fairbound.optim.multipliers import FREE, raised, shrunk
 from fairbound.optim.spread import standard_errors
 from fairbound.optim.state import MEASURED, PASS_LOGITS, SAME_SIDE, DualReport, Nearly, by_name, said_alike
 from fairbound.rows.groups import MISSING, Groups
@@ -247,7 +247,8 @@ def report_of(
         np.array(stated_values(plan, contrasts, q, joint.weight)) for q in (joint.mean, joint.trail[:, None])
     )
     drifts = per_bound * (now - before)
-    turns, rest = state["turns"], latest.resting
+    turns = {text: state["turns"][plan.rows_of(j)].max() for j, text in enumerate(values)}
+    rest = latest.resting
     ends = np.stack([np.fmin(per_bound * state["low"], found), np.fmax(per_bound * state["high"], found)])
     memo = contrasts.values(torch.from_numpy(means.moving()))[1]
     by_cell = cell_weights(contrasts, state["w"], means.state, max(state["weighed"], 1), memo)[1]
@@ -261,7 +262,8 @@ def report_of(
         values=values,
         standard_errors=dict(zip(values, errors.tolist(), strict=True)),
         drifts=dict(zip(values, drifts.tolist(), strict=True)),
-        ranges={text: tuple(ends[:, j].tolist()) for j, text in enumerate(values) if turns[plan.rows_of(j)].max() > 1},
+        ranges={text: tuple(ends[:, j].tolist()) for j, text in enumerate(values) if turns[text] > 1},
+        turning=tuple(text for text in values if turns[text] > FREE),
         bounds={b.text: float(b.stated) for b in stated},
         smallest={
             b.text: better(b, values[b.text], v) if values[b.text] == values[b.text] else math.nan

@@ -21,6 +21,7 @@ FORMAT = 5
 SIGNED = ("g", "side", "mean", "trail", "window", "smallest", "low", "high")
 PASS_LOGITS = " If the scores are probabilities, pass the logits that go into them."
 SWING = 6.0  # standard errors between the least and the largest of a few independent estimates, seldom by chance
+TURNING = 2.0  # the same where changes of side that chance does not explain have shown that it swings
 CALM = "Quarter dual_step_size and penalty, take larger batches, or lower the learning rate and let it decay"
 SAME_SIDE = "on the same side of every threshold"
 MAYBE = ("smallest", "low", "high")  # NaN before the first update
@@ -57,7 +58,8 @@ class DualReport:
         beyond it one standard error takes it, from the rows that it rests on. drifts: how far the values have moved
         over the rows that they remember, by which they lag where they go on so. ranges: of bounds on rates that were
         broken, met and broken again, or the other way round, the least and the largest estimate lately, older ones fading
-        into the present one. bounds: what was asked.
+        into the present one. turning: those of them that have turned so often of late that their multipliers move
+        slower. bounds: what was asked.
     smallest: the estimate nearest to what is asked for at any update: the smallest of a bound from above, of one from
         below the largest. multipliers: contrast name -> multiplier, those
         above 0.
@@ -80,6 +82,7 @@ class DualReport:
     standard_errors: dict[str, float]
     drifts: dict[str, float]
     ranges: dict[str, tuple[float, float]]
+    turning: tuple[str, ...]
     bounds: dict[str, float]
     smallest: dict[str, float]
     multipliers: dict[str, float]
@@ -102,7 +105,8 @@ class DualReport:
     def swing(self, text: str) -> tuple[float, ...]:
         """From where to where the estimate of a bound swings, as in `ranges`, where that is further than by chance."""
         low, high = self.ranges.get(text, (0.0, 0.0))
-        return (low, high) if high - low > SWING * self.standard_errors[text] else ()
+        by_chance = TURNING if text in self.turning else SWING
+        return (low, high) if high - low > by_chance * self.standard_errors[text] else ()
 
     def _missed(self, text: str) -> bool:
         """Whether the estimate of a bound is on the wrong side of it by more than it may be off."""

@@ -12,7 +12,7 @@ import torch
 from fairbound.methods.alm import ALM
 from fairbound.optim import Dual, dual
 from fairbound.optim.multipliers import BEHIND, CROWD, FORGOTTEN, moved, noise_of
-from fairbound.optim.state import fresh_state
+from fairbound.optim.state import SWING, fresh_state
 
 BOUND = "demographic_parity <= 0.05"
 
@@ -106,6 +106,17 @@ def test_a_bound_that_swings_is_said_to_be_circled_and_its_error_holds_the_swing
     falling = reported([(0.9, 0.1)] * 4 + [(0.5, 0.45)] * 6)
     assert not falling.ranges and "circles" not in str(falling)
     assert falling.unsure(BOUND) == falling.standard_errors[BOUND] + abs(falling.drifts[BOUND])
+
+
+def test_a_bound_that_has_turned_often_is_circled_until_its_estimates_lie_within_chance():
+    turns = ([(0.9, 0.1)] * 4 + [(0.1, 0.9)] * 4) * 3
+    for calm, circled in ((12, True), (24, False)):
+        report = reported(turns + [(0.5, 0.5)] * calm)
+        low, high = report.ranges[BOUND]
+        assert report.turning == (BOUND,) and high - low < SWING * report.standard_errors[BOUND]
+        assert ("circles the bound" in str(report)) is circled and ("within the bound" in str(report)) is not circled
+    once = reported([(0.9, 0.1)] * 4 + [(0.1, 0.9)] * 4 + [(0.5, 0.5)] * 12)
+    assert not once.turning and "within the bound" in str(once)
 
 
 def test_a_bound_that_is_missed_after_swings_is_said_to_swing_and_not_to_need_more_steps():
