@@ -26,6 +26,7 @@ from fairbound.estimators.trained import (
     meeting,
 )
 from fairbound.estimators.weight_decay import Decayed
+from fairbound.fairness.counted_rows import divides_by_decisions
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.one_pass import MOST_ROWS
@@ -72,7 +73,9 @@ def _asked_for(trained: Trained) -> bool:
     """Whether a model under bounds is hardly better than a constant that is not hard to beat, and lines can move it."""
     problem = trained.problem
     accuracy = trained.accuracy() if problem.m and problem.refined and trained.held is None else None
-    if accuracy is None or not problem.shards.alone or problem.rows > MOST_ROWS or problem.plan.beyond_means:
+    if accuracy is None or not problem.shards.alone or problem.rows > MOST_ROWS:
+        return False
+    if problem.plan.beyond_means and not divides_by_decisions(problem.plan):
         return False
     largest = largest_share(problem)
     interrupted = trained.solution.interrupted

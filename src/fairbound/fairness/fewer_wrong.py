@@ -19,6 +19,7 @@ Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
+from fairbound.fairness.counted_rows import CountedRows
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.one_pass import OnePass
 
 ROUNDS, LINES = 12, 50
 """How often all rows are looked at, and lines between. Where these led outside the bounds,
@@ -51,37 +52,38 @@ FLAT, SAME, CLEARLY = 1e-6, 1e-10, 1e-6
 """The least share of the reach that a stretch must have, the difference of error rates that is rounding, and the share of
 what exceeds bounds that is."""
 
-MOST_CELLS = 1 << 24
-"""Cells of rates times rows, at most: with more, they take too much memory."""
+Judged = Callable[[np.ndarray], np.ndarray]
+"""Sums (S, ...) -> (1 + m, ...) the error rate and the constraints."""
 
 
 def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     """x (n,), or a better point: where x meets the bounds of a FairProblem, one that meets them too and decides fewer
     rows wrongly; where it misses them, one that misses them less, or by nothing.
 
-    problem: its objective is an `Accuracy`. x is returned where it has no `OnePass`.
+    problem: its objective is an `Accuracy`. x is returned where it has no `CountedRows`.
     """
+    start, met = x, float(problem.evaluate(x).violation) <= 0
     problem = problem.with_objective(Accuracy(1.0))
-    whole, curvature = OnePass.of(problem, problem.full(), MOST_CELLS), problem.curvature()
+    whole, curvature = CountedRows.of(problem), problem.curvature()
     if whole is None or curvature is None:
         return x
     spread = float(whole.scores(x).std())
     axes = even_axes(curvature) * spread
     near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
-    if len(near) * len(whole.bounds) > MOST_TURNS:
+    if len(near) * len(whole.turns) > MOST_TURNS:
         return x
     rows = whole.features[near].cpu().numpy()
     columns = axes.astype(rows.dtype) @ (np.hstack([rows, np.ones_like(rows[:, :1])]) if whole.bias else rows).T
-    turns = (whole.contrasts @ whole.each[:, near]).cpu().numpy()
-    rng, state = np.random.default_rng(seed_for("fewer wrong", root=0)), state_at(whole, x)
-    most = ROUNDS if missed(state) else MOST // max(LINES * len(near), 1)
+    turns, judged = whole.turns[:, near.numpy()], whole.judged
+    rng, sums = np.random.default_rng(seed_for("fewer wrong", root=0)), whole.sums(x)
+    most = ROUNDS if missed(judged(sums)) else MOST // max(LINES * len(near), 1)
     for _ in range(max(1, min(ROUNDS, most))):
         scores = whole.scores(x)[near].double().cpu().numpy()
-        tried = x + torch.from_numpy(_walk(scores, columns, turns, state, rng) @ axes).to(x)
-        found = state_at(whole, tried)
-        if better(found, state):
-            x, state = tried, found
-    return x
+        tried = x + torch.from_numpy(_walk(scores, columns, turns, sums, judged, rng) @ axes).to(x)
+        found = whole.sums(tried)
+        if better(judged(found), judged(sums)):
+            x, sums = tried, found
+    return start if met and float(problem.evaluate(x).violation) > 0 else x
 
 
 def missed(states: np.ndarray) -> np.ndarray:
@@ -117,10 +119,15 @@ def scaled(problem: Any, x: Tensor) -> Tensor:
 
 
 def _walk(
-    scores: np.ndarray, columns: np.ndarray, turns: np.ndarray, state: np.ndarray, rng: np.random.Generator
+    scores: np.ndarray,
+    columns: np.ndarray,
+    turns: np.ndarray,
+    sums: np.ndarray,
+    judged: Judged,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """How far LINES lines move each of r coordinates. scores: (k,) of the rows near the boundary; columns: (r, k) by
-    how much a coordinate moves them. turns, state: as of `fewest`."""
+    how much a coordinate moves them. turns, sums, judged: as of `fewest`."""
     moved = np.zeros(len(columns))
     used, reaches = rng.choice(np.minimum(COORDINATES, len(columns)), LINES), rng.choice(REACHES, LINES)
     order = rng.random((LINES, len(columns))).argsort(axis=1)
@@ -129,31 +136,34 @@ def _walk(
         chosen, part = order[line, : used[line]], parts[line, : used[line]]
         part = part / np.linalg.norm(part)
         along = part @ columns[chosen]
-        found = fewest(scores, along, reaches[line], turns, state, state)
+        found = fewest(scores, along, reaches[line], turns, sums, judged(sums), judged)
         if found is not None:
-            t, state = found
+            t, sums = found
             scores = scores + t * along
             moved[chosen] += t * part
     return moved
 
 
-def state_at(whole: OnePass, x: Tensor) -> np.ndarray:
-    """(1 + m,) the error rate of all rows, and the constraints, at x (n,)."""
-    return (whole.contrasts @ whole.true_rates(x) - whole.bounds).cpu().numpy()  # type: ignore[no-any-return]
-
-
 def fewest(
-    scores: np.ndarray, along: np.ndarray, reach: float, turns: np.ndarray, state: np.ndarray, than: np.ndarray
+    scores: np.ndarray,
+    along: np.ndarray,
+    reach: float,
+    turns: np.ndarray,
+    sums: np.ndarray,
+    than: np.ndarray,
+    judged: Judged,
 ) -> tuple[float, np.ndarray] | None:
-    """Where to go on the line `scores` + t `along` (k,), and the state there; None where no other stretch than that of
+    """Where to go on the line `scores` + t `along` (k,), and the sums there; None where no other stretch than that of
     t = 0 is at least as good as a state `than` (1 + m,).
 
-    state: (1 + m,) at t = 0. turns: (1 + m, k) by how much it rises where a row is decided positive."""
+    sums: (S,) at t = 0. turns: (S, k) by how much they rise where a row is decided positive. judged: as of
+    `CountedRows`."""
     crossed = np.nonzero(np.abs(scores) < reach * np.abs(along))[0]
     t = -scores[crossed] / along[crossed]
     order = t.argsort()
     crossed = crossed[order]
-    ends, states, here = stretches_of(t[order], turns[:, crossed] * np.sign(along[crossed]), reach, state)
+    ends, summed, here = stretches_of(t[order], turns[:, crossed] * np.sign(along[crossed]), reach, sums)
+    states = judged(summed)
     length = ends[1:] - ends[:-1]
     good = better(states, than) & (length > FLAT * reach)
     good[here] = False
@@ -165,7 +175,7 @@ def fewest(
     wrong = states[0, stretches]
     stretches = stretches[wrong <= wrong.min() + SAME]
     longest = stretches[length[stretches].argmax()]
-    return float(ends[longest] + ends[longest + 1]) / 2, states[:, longest]
+    return float(ends[longest] + ends[longest + 1]) / 2, summed[:, longest]
 
 
 def stretches_of(

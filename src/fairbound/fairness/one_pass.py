@@ -78,21 +78,14 @@ class OnePass:
         A[1 - joint :] = stated.matrix
         bounds = torch.zeros(1 + plan.m, dtype=torch.float64)
         bounds[1 - joint :] = stated.bounds
-        C, of_loss = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64), batch.objective.double()
-        none = torch.zeros(plan.n_cells, dtype=torch.float64)
-        shares = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))
-        for rows, weights in reduce.weights_of_rows(shares):
-            for function, weight in zip(plan.functions, weights, strict=True):
-                if function == LOSS:
-                    own = A @ weight.double()
-                    if not joint or own[1:].any():
-                        return None
-                    of_loss = of_loss.clone()
-                    of_loss[rows] = own[0]
-                    continue
-                (no_0, yes_0), (no_1, yes_1) = function.table
-                none += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1, dtype=torch.float64)
-                C[:, rows] += weight * (yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
+        none, C, of_losses = sums_of_decisions(problem, batch)
+        of_loss = batch.objective.double()
+        for rows, weight in of_losses:
+            own = A @ weight.double()
+            if not joint or own[1:].any():
+                return None
+            of_loss = of_loss.clone()
+            of_loss[rows] = own[0]
         return cls(X, y, problem.loss, model.bias, none, C, A, bounds, of_loss, rates[0].sharpness)
 
     def steeper(self, factor: float) -> OnePass:
@@ -142,3 +135,22 @@ class OnePass:
 
     def _rates(self, p: Tensor) -> Tensor:
         return torch.addmv(self.none, self.each, p)
+
+
+def sums_of_decisions(problem: Any, batch: Batch) -> tuple[Tensor, Tensor, list[tuple[slice, Tensor]]]:
+    """(K,) the means of a plan's cells where no row of a whole batch is decided positive, and (K, n) what each row adds to
+    them that is, float64; and of each slice of rows the weights (K, rows) of their losses, which are in neither."""
+    plan, reduce, y = problem.plan, batch.reduction, batch.targets
+    none = torch.zeros(plan.n_cells, dtype=torch.float64)
+    each = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64)
+    of_losses = []
+    shares = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))  # type: ignore[union-attr]
+    for rows, weights in reduce.weights_of_rows(shares):  # type: ignore[union-attr]
+        for function, weight in zip(plan.functions, weights, strict=True):
+            if function == LOSS:
+                of_losses.append((rows, weight))
+                continue
+            (no_0, yes_0), (no_1, yes_1) = function.table  # type: ignore[union-attr, misc]
+            none += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1, dtype=torch.float64)
+            each[:, rows] += weight * (yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
+    return none, each, of_losses

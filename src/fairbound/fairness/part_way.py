@@ -22,7 +22,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from fairbound.fairness.fewer_wrong import fewest, state_at
+from fairbound.fairness.counted_rows import CountedRows
+from fairbound.fairness.fewer_wrong import fewest
 from fairbound.fairness.objectives import Accuracy
 
 HALVINGS = 8
@@ -36,10 +37,10 @@ def part_way(problem: Any, x: Tensor, other: Tensor, allowed: Callable[[Tensor],
     """The point and t as above where it is more accurate than x (n,), else x and 0.
 
     problem: a FairProblem of a linear model, whose objective is an `Accuracy`; x and 0 come back where it has no
-    `OnePass`. x: meets its bounds. other: (n,). allowed: whether the order of the scores of a point is.
+    `CountedRows`. x: meets its bounds. other: (n,). allowed: whether the order of the scores of a point is.
     """
     problem = problem.with_objective(Accuracy(1.0))
-    whole = problem.one_pass(x, problem.full())
+    whole = CountedRows.of(problem)
     if whole is None or not whole.bias:
         return x, 0.0
     t, beyond = 0.0, 1.0
@@ -50,10 +51,9 @@ def part_way(problem: Any, x: Tensor, other: Tensor, allowed: Callable[[Tensor],
         return x, 0.0
     point, before = x + t * (other - x), problem.evaluate(x)
     scores = whole.scores(point).double().cpu().numpy()
-    turns = (whole.contrasts @ whole.each).cpu().numpy()
     reach = 1.01 * float(np.abs(scores).max())
-    than = np.r_[float(before.f), np.zeros(len(whole.bounds) - 1)]
-    found = fewest(scores, np.ones_like(scores), reach, turns, state_at(whole, point), than)
+    than = np.r_[float(before.f), np.zeros(problem.m)]
+    found = fewest(scores, np.ones_like(scores), reach, whole.turns, whole.sums(point), than, whole.judged)
     tried = [point]
     if found is not None:
         tried.append(with_intercept(point, _calibrated(problem, point, scores, found[0])))

@@ -9,11 +9,13 @@ import torch
 import fairbound as fb
 from fairbound.estimators import full_batch
 from fairbound.fairness import fewer_wrong as lines
+from fairbound.fairness.counted_rows import CountedRows
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 
 BOUNDS = ("demographic_parity <= 0.02", "equalized_odds <= 0.05", "error_rate_parity <= 0.05")
+QUOTIENTS = ("predictive_parity <= 0.05", "f1_parity <= 0.05")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(800, 8)) * np.arange(1, 9)
 GROUP = RNG.integers(0, 2, 800)
@@ -39,6 +41,8 @@ def inside(problem):
     [
         (BOUNDS[0], True),
         (BOUNDS[1], False),
+        (QUOTIENTS[0], True),
+        (QUOTIENTS[1], False),
         *(
             pytest.param(BOUNDS[k], w, marks=pytest.mark.long)
             for k, w in ((0, False), (1, True), (2, False), (2, True))
@@ -47,18 +51,13 @@ def inside(problem):
 )
 def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(bound, weighted):
     problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {})).with_objective(Accuracy(1.0))
-    whole, rng, found = (
-        problem.one_pass(torch.zeros(9, dtype=torch.float64), problem.full()),
-        np.random.default_rng(1),
-        0,
-    )
-    turns = (whole.contrasts @ whole.each).numpy()
+    whole, rng, found = CountedRows.of(problem), np.random.default_rng(1), 0
     for x in inside(problem):
         for reach in (0.1, 1.0, 5.0):
             v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
             along = (whole.features @ v[:-1] + v[-1]).numpy()
-            before, here = problem.evaluate(x), lines.state_at(whole, x)
-            best = lines.fewest(scores, along, reach, turns, here, here)
+            before, here = problem.evaluate(x), whole.sums(x)
+            best = lines.fewest(scores, along, reach, whole.turns, here, whole.judged(here), whole.judged)
             crossings = np.sort(-scores / along)
             middles = (crossings[1:] + crossings[:-1])[np.diff(crossings) > 2 * lines.FLAT * reach] / 2
             points = x + torch.from_numpy(middles[np.abs(middles) < reach])[:, None] * v
@@ -69,7 +68,7 @@ def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(b
                 assert not least < float(before.f) - 1e-9
                 continue
             after = problem.evaluate(x + best[0] * v)
-            np.testing.assert_allclose(best[1], [float(after.f), *after.g.tolist()], atol=1e-9)
+            np.testing.assert_allclose(whole.judged(best[1]), [float(after.f), *after.g.tolist()], atol=1e-9)
             assert float(after.violation) <= 0 and float(after.f) <= min(least, float(before.f)) + 1e-9
             found += 1
     assert found
@@ -81,29 +80,31 @@ def missing(bound):
     return problem, torch.tensor([1.0] + [0.0] * 8, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("bound", (*BOUNDS, *QUOTIENTS))
 def test_no_stretch_of_a_line_misses_the_bounds_by_less_where_they_are_missed(bound):
     problem, x = missing(bound)
     problem = problem.with_objective(Accuracy(1.0))
-    whole, rng, least = problem.one_pass(x, problem.full()), np.random.default_rng(2), []
-    turns, here = (whole.contrasts @ whole.each).numpy(), lines.state_at(whole, x)
-    assert lines.missed(here) > 0
+    whole, rng, least = CountedRows.of(problem), np.random.default_rng(2), []
+    here = whole.sums(x)
+    now = whole.judged(here)
+    assert lines.missed(now) > 0
     for reach in (0.1, 1.0, 5.0):
         v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
         along = (whole.features @ v[:-1] + v[-1]).numpy()
         crossings = np.sort(-scores / along)
         middles = (crossings[1:] + crossings[:-1])[np.diff(crossings) > 2 * lines.FLAT * reach] / 2
-        states = np.array([lines.state_at(whole, x + t * v) for t in middles[np.abs(middles) < reach]]).T
+        states = whole.judged(np.array([whole.sums(x + t * v) for t in middles[np.abs(middles) < reach]]).T)
         over = np.square(states[1:].clip(0)).sum(0)
-        t, found = lines.fewest(scores, along, reach, turns, here, here)
-        assert np.allclose(found, lines.state_at(whole, x + t * v), rtol=0, atol=1e-9)
+        t, sums = lines.fewest(scores, along, reach, whole.turns, here, now, whole.judged)
+        found = whole.judged(sums)
+        assert np.allclose(found, whole.judged(whole.sums(x + t * v)), rtol=0, atol=1e-9)
         assert abs(lines.missed(found) - over.min()) < 1e-9
         assert found[0] <= states[0, over <= over.min() + 1e-12].min() + 1e-9
-        least.append(over.min() < lines.missed(here))
+        least.append(over.min() < lines.missed(now))
     assert any(least)
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("bound", (*BOUNDS, QUOTIENTS[1]))
 def test_a_model_that_misses_its_bounds_comes_to_meet_them(bound):
     problem, x = missing(bound)
     assert float(problem.evaluate(x).violation) > 0.02
@@ -153,8 +154,18 @@ def test_the_scale_of_lowest_objective_leaves_decisions_as_they_are():
 def test_the_same_point_every_time_and_none_without_a_pass_over_all_rows():
     problem, x = made(), next(iter(inside(made())))
     assert torch.equal(lines.fewer_wrong(problem, x), lines.fewer_wrong(problem, x))
-    ratios = FairProblem(MLP(8), X, Y, GROUP, "predictive_parity <= 0.2", objective=Accuracy(0.5))
-    assert lines.fewer_wrong(ratios, x.float()).tolist() == x.tolist()
+    losses = FairProblem(MLP(8), X, Y, GROUP, "loss_gap <= 0.2", objective=Accuracy(0.5))
+    assert lines.fewer_wrong(losses, x.float()).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("bound", QUOTIENTS)
+def test_quotients_of_decisions_are_those_that_are_measured(bound):
+    problem = made(bound, sample_weight=WEIGHT).with_objective(Accuracy(1.0))
+    whole, x = CountedRows.of(problem), torch.linspace(-0.4, 0.5, 9, dtype=torch.float64)
+    for last in (-0.4, 0.5, 100.0):
+        x[8] = last
+        exact = problem.evaluate(x)
+        np.testing.assert_allclose(whole.judged(whole.sums(x)), [float(exact.f), *exact.g.tolist()], atol=1e-9)
 
 
 def test_the_objective_accuracy_has_what_it_finds_and_others_do_not(monkeypatch):
