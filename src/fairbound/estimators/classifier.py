@@ -28,6 +28,7 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.last_intercept import threshold_within
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
@@ -230,7 +231,10 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
         if choice.otherwise is not None and not bounds_cost_nothing(found.optimality):
-            return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
+            moved = threshold_within(found)
+            if moved is None:
+                return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
+            found, notes = moved, [*given, *said]
         trained = corrected(found._replace(automatic=choice.automatic))
         learnt = Learnt(
             model,
