@@ -89,7 +89,7 @@ def best_intercept(
     problem, best, least = parts[0], None, np.inf
     own, every = problem.all_scores(x), torch.cat([part.all_scores(x) for part in parts])
     positive = problem.targets > 0.5
-    between = [_ranks(some) for some in ((own[positive], own[~positive]) if each_label else (own,))]
+    between = [_below(some, own) for some in ((own[positive], own[~positive]) if each_label else (own,))]
     beyond = 0.01 * every.abs().max() + 1e-6
     for threshold in (*torch.cat(between), every.min() - beyond, every.max() + beyond):
         moved = x.clone()
@@ -101,8 +101,10 @@ def best_intercept(
     return least, best
 
 
-def _ranks(scores: Tensor) -> Tensor:
-    """(k,) the middles between neighbouring scores of (n,), at STEPS ranks or at each."""
-    ordered = scores.sort().values
-    places = np.unique(np.linspace(0, len(ordered) - 1, STEPS + 1).astype(int))[1:]
-    return (ordered[places - 1] + ordered[places]) / 2
+def _below(scores: Tensor, every: Tensor) -> Tensor:
+    """(k,) the middles between STEPS ranks of scores (n,), or each, and the next lower one of `every`, to which these belong."""
+    picked = scores.sort().values[np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))]
+    ordered = every.sort().values
+    at = torch.searchsorted(ordered, picked)
+    at = at[at > 0]
+    return (ordered[at - 1] + ordered[at]) / 2
