@@ -119,6 +119,14 @@ def test_exposure_of_an_example_by_hand():
     assert constraint("exposure_parity[merit] <= 1").measure(rows) == pytest.approx(abs(expected))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_one_score_for_all_has_no_difference_of_exposure_but_for_nothing(seed):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(30), rng.integers(2, 12, 30))
+    group = rng.integers(0, 3, len(qid)).astype(str)
+    assert fb.measure("exposure_parity", np.zeros(len(qid)), np.ones(len(qid)), group, qid=qid) == 0.0
+
+
 def test_a_query_of_one_group_says_nothing_of_exposure():
     one = scored([2, 1], [1, 0], [0, 0], list("ab"))
     two = scored([2, 1, 5, 4], [1, 0, 1, 0], [0, 0, 1, 1], list("abaa"))

@@ -20,6 +20,10 @@ from fairbound.ranking import by_query
 from fairbound.ranking.documents import Documents
 
 
+ROUNDING = 1e-12
+"""Difference of two shares up to which they are equal but for rounding."""
+
+
 class RankingStatistic(Protocol):
     """K quantities. low, high: between which each of them lies. dual_scale: as of a Problem, for sums of them.
     sharpness: of the sigmoids inside."""
@@ -179,7 +183,8 @@ class Exposures:
 
     def counted(self, scores: np.ndarray) -> np.ndarray:
         share = by_query.exposures(scores, self.documents.starts)[:, None] * (self.groups[:, None] == np.arange(self.k))
-        return np.where(self.counts > 0, by_query.sums(share, self.documents.starts) - self.due, 0.0)
+        exceeds = by_query.sums(share, self.documents.starts) - self.due
+        return np.where((self.counts > 0) & (np.abs(exceeds) > ROUNDING), exceeds, 0.0)
 
     def looked_at(self, batch: QueryBatch) -> np.ndarray:
         return np.diff(batch.starts) ** 2
