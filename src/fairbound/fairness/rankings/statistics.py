@@ -19,7 +19,6 @@ from fairbound.fairness.rankings.batches import QueryBatch, QueryPart
 from fairbound.ranking import by_query
 from fairbound.ranking.documents import Documents
 
-
 ROUNDING = 1e-12
 """Difference of two shares up to which they are equal but for rounding."""
 
