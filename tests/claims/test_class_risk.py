@@ -636,5 +636,5 @@ def test_a_bound_on_a_class_that_costs_nothing_leaves_the_model_as_it_is(bounds)
     assert any("the bounds cost nothing there" in note for note in kept.fit_report_["notes"])
     assert kept.score(X, y) >= free.score(X, y) - 0.0005
     tight = fb.FairClassifier("recall of class c >= 0.97").fit(X, y)
-    assert tight.fit_report_["algorithm"] == "alm"
+    assert any("the least added to the scores" in note for note in tight.fit_report_["notes"])
     assert not any("cost nothing" in note for note in tight.fit_report_["notes"])

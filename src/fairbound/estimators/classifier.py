@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from fairbound.base.checks import amount
 from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
+from fairbound.estimators.class_offsets import only_errors_of_classes, with_offsets
 from fairbound.estimators.class_weights import class_costs, one_objective
 from fairbound.estimators.coefficients import linear_parts
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
@@ -28,7 +30,6 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.last_intercept import threshold_within
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
@@ -218,7 +219,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         given, notes = notes, [*notes, *([choice.why] if choice.why else []), *said]
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
-        own = own and choice.otherwise is None  # which may be trained after it
+        # another model may be trained after it
+        own = own and choice.otherwise is None and (bool(trained_under) or not classifier_bounds(self))
         build = builder(
             model, codes, groups, trained_under, weight, classes=self.classes_.tolist(),
             objective=objective if refined == "no" else Accuracy(0.0) if at_once else "loss",
@@ -231,7 +233,10 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
         if choice.otherwise is not None and not bounds_cost_nothing(found.optimality):
-            moved = threshold_within(found)
+            moved = None
+            if objective in ("auto", "accuracy") and only_errors_of_classes(trained_under):
+                free = partial(self._learnt, X, features, rows, given, (), limit, x0)
+                moved = with_offsets(found, lambda: free().x, self.classes_)
             if moved is None:
                 return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
             found, notes = moved, [*given, *said]

@@ -14,20 +14,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks_only
 from fairbound.estimators.gains import beyond_chance, gained
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.swept_intercept import best_intercept, without_bounds
+from fairbound.estimators.swept_intercept import best_intercept
 from fairbound.estimators.trained import Trained, largest_share, meeting
-from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import last_intercept
-from fairbound.rows.sparse import SparseRows
 from fairbound.solver.best import MAY_BE_INFEASIBLE
 
 ROUNDING = 1e-5
@@ -50,11 +47,6 @@ NO_INTERCEPT = " A bias in the last layer of the model would be moved to meet th
 BEGINS = (
     "A positive decision begins where most training rows are decided rightly under the bounds: the area under the ROC curve "
     "leaves that open."
-)
-
-THRESHOLD = (
-    "The bounds are on classes alone, for which a threshold on the score of the model without them is best: it is the one that decides "
-    "most rows rightly within them."
 )
 
 MOVED = "No iterate met every bound, so the last intercept was moved as far as they needed."
@@ -204,33 +196,6 @@ def accurate_within_bounds(trained: Trained) -> Trained:
 def _lines(trained: Trained, x: Tensor) -> list[FairProblem]:
     """The trained problem's parts as those of one feature, the scores at x (n,), so that the model need not run again."""
     return [problem_like(part, MLP(1), part.all_scores(x).unsqueeze(1), part.plan) for part in trained.parts]
-
-
-def threshold_within(trained: Trained) -> Trained | None:
-    """The model without bounds, its intercept moved to where it decides most rows rightly within bounds on errors of two
-    classes; of `trained`, whose rows these are. None where no move meets them, and for other models, objectives and
-    bounds.
-
-    Source: Neyman and Pearson (1933): of all tests that keep the error of one class the most powerful one is a threshold
-        on the ratio of likelihoods.
-    """
-    problem, model = trained.problem, trained.problem.model
-    plain = problem.loss is LOGISTIC and problem.refined and not isinstance(problem.features, SparseRows)
-    if not plain or not is_linear(model, 1) or not isinstance(model, MLP) or not model.bias:
-        return None
-    if not trained.single or not trained.model_alone or trained.solution.interrupted or trained.held is not None:
-        return None
-    if not all(bound.about == "class" for bound in problem.plan.notions):
-        return None
-    x = without_bounds(problem, trained.optimality.get("weight_decay", 0.0), np.zeros(problem.rows, dtype=bool), None)
-    one = x.new_tensor([1.0, 0.0])
-    _, moved = best_intercept(_lines(trained, x), one, by_accuracy=True, each_label=True)
-    if moved is None:
-        return None
-    x[-1] += moved[-1]
-    if float(problem.evaluate(x).violation) > 0:
-        return None
-    return trained._replace(solution=meeting(trained, x, THRESHOLD), notes=[*trained.notes, THRESHOLD], optimality={})
 
 
 def clear_of_rounding(trained: Trained) -> Trained:

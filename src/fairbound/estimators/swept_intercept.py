@@ -53,7 +53,7 @@ def swept_intercept(trained: Trained) -> Trained:
     if solution.interrupted or (solution.found and not coarse):
         return trained
     decay = trained.optimality.get("weight_decay", 0.0)
-    orders = [without_bounds(problem, decay, alone, label) for label in ((None, 0, 1) if coarse else (None,))]
+    orders = [lowest_loss(problem, decay, alone, label) for label in ((None, 0, 1) if coarse else (None,))]
     _, x = min((best_intercept(trained.parts, order) for order in orders), key=lambda found: found[0])
     if x is None:
         return trained
@@ -61,7 +61,7 @@ def swept_intercept(trained: Trained) -> Trained:
     return better(trained, swept, "auto" if problem.refined else "no", SWEPT)
 
 
-def without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label: int | None) -> Tensor:
+def lowest_loss(problem: FairProblem, decay: float, alone: np.ndarray, label: int | None) -> Tensor:
     """(n,) the parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the
     usual one.
     label: what the rows `alone` (rows,) count as, with the share ALONE of all weight; None for their own."""
@@ -78,20 +78,15 @@ def without_bounds(problem: FairProblem, decay: float, alone: np.ndarray, label:
     return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n)).x).to(features)
 
 
-def best_intercept(
-    parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = False, each_label: bool = False
-) -> tuple[float, Tensor | None]:
+def best_intercept(parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = False) -> tuple[float, Tensor | None]:
     """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the
     bounds of all `parts`: minus the accuracy on the first, or its objective where accuracy is not asked for (nor
-    `by_accuracy`). It is moved to STEPS ranks of the scores, or with
-    `each_label` to as many of those of each label, and to where all rows are decided alike. Infinity and None where none
-    of these does."""
+    `by_accuracy`). It is moved to STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
     problem, best, least = parts[0], None, np.inf
-    own, every = problem.all_scores(x), torch.cat([part.all_scores(x) for part in parts])
-    positive = problem.targets > 0.5
-    between = [_below(some, own) for some in ((own[positive], own[~positive]) if each_label else (own,))]
+    scores, every = problem.all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
+    places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]
     beyond = 0.01 * every.abs().max() + 1e-6
-    for threshold in (*torch.cat(between), every.min() - beyond, every.max() + beyond):
+    for threshold in (*(scores[places - 1] + scores[places]) / 2, every.min() - beyond, every.max() + beyond):
         moved = x.clone()
         moved[-1] -= threshold
         found = [part.evaluate(moved) for part in parts]
@@ -99,12 +94,3 @@ def best_intercept(
         if aim < least and all(float(one.violation) <= 0 for one in found):
             best, least = moved, aim
     return least, best
-
-
-def _below(scores: Tensor, every: Tensor) -> Tensor:
-    """(k,) the middles between STEPS ranks of scores (n,), or each, and the next lower one of `every`, to which these belong."""
-    picked = scores.sort().values[np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))]
-    ordered = every.sort().values
-    at = torch.searchsorted(ordered, picked)
-    at = at[at > 0]
-    return (ordered[at - 1] + ordered[at]) / 2
