@@ -18,7 +18,7 @@ from fairbound.testing import PROBLEMS, run
 @pytest.mark.parametrize("name", ["two_sided", "simplex", "weakly_convex_constraint"])
 def test_conex_is_algorithm_1_of_its_source(name, modulus):
     problem = PROBLEMS[name]()
-    config = ConEx(step_size=0.1, modulus=modulus, dual_step=0.05, average=True)
+    config = ConEx(step_size=0.1, modulus=modulus, dual_step=0.05, output="average")
     full = problem.sample((0,), "a", 0, 1, "full")
     x = problem.start((0,))
     before, l_now, l_before = x, problem.values(x, full).g, problem.values(x, full).g

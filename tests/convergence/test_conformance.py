@@ -142,7 +142,9 @@ CASES = {
     "conex": Case(ConEx(step_size=0.05, dual_step=0.3), 0.05),
     # outer centres: the inner steps are those of a strongly convex problem
     "proximal_point": Case(
-        ProximalPoint(inner=ConEx(step_size=0.2, modulus=0.2, dual_step=0.03, average=True), rho=0.2, inner_steps=100),
+        ProximalPoint(
+            inner=ConEx(step_size=0.2, modulus=0.2, dual_step=0.03, output="average"), rho=0.2, inner_steps=100
+        ),
         0.2,
         claims_no_optimum=("infeasible",),
     ),

@@ -203,6 +203,16 @@ class GroupPenalty(PenaltyOnScores):
         return _of_callable(self.penalty, scores, groups, batch.targets)
 
 
+def attributes_of(asked: Any) -> Attributes:
+    """Whose groups a penalty compares, as "each", "crossed" or a tuple of names; one name becomes such a tuple.
+    Raises: OptionError for anything else."""
+    if isinstance(asked, str):
+        return asked if asked in ("each", "crossed") else (asked,)  # type: ignore[return-value]
+    if not isinstance(asked, list | tuple) or not asked or not all(isinstance(name, str) for name in asked):
+        raise OptionError(f"attributes must be 'each', 'crossed' or a tuple of names, got {asked!r}.")
+    return tuple(asked)
+
+
 def penalty_of(statistic: str, norm: float, penalty: Any) -> NormPenalty | Penalty:
     """The user's penalty where there is one, else the NormPenalty of these options."""
     if penalty is None:

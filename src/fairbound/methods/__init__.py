@@ -121,6 +121,10 @@ def algorithm(name: str | Method[Any], **options: Any) -> Method[Any]:
     if isinstance(inner := options.get("inner"), str):
         options["inner"] = algorithm(inner)
     elif isinstance(inner, Mapping):
+        if "name" not in inner:
+            raise OptionError(
+                f"the table of an inner method must say its name, as {{'name': 'alm', ...}}; got {dict(inner)!r}."
+            )
         options["inner"] = algorithm(**inner)
     return kind(**{**(kind.presets[preset] if preset else {}), **options})
 

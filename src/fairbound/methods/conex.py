@@ -26,11 +26,11 @@ Departs: f and g are the smooth parts alone (nothing is kept exact in the proxim
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fairbound.base.checks import limit, nonnegative, positive
+from fairbound.base.checks import check_choice, limit, nonnegative, positive
 from fairbound.methods.method import Method, State, no_multipliers
 from fairbound.problems.problem import Draws, Evaluation, Problem, Weights
 
@@ -61,22 +61,24 @@ class ConEx(Method[ConExState]):
     modulus: >= 0, a, of strong convexity; 0 keeps all steps constant.
     dual_step: > 0, 1 / tau_0; theory has a / (32 M^2) for constraints of slope M.
     multiplier_bound: > 0, may be infinite; y stays in [0, multiplier_bound].
-    average: whether the mean of the iterates is the output, else the last one.
+    output: what is returned, the latest iterate ("last") or the mean of all of them ("average").
     """
 
     step_size: float = 0.1
     modulus: float = 0.0
     dual_step: float = 0.1
     multiplier_bound: float = 100.0
-    average: bool = False
+    output: Literal["last", "average"] = "last"
 
     name: ClassVar[str] = "conex"
-    presets: ClassVar[dict[str, dict]] = {"strongly-convex": {"modulus": 0.1, "average": True}}
+    presets: ClassVar[dict[str, dict]] = {"strongly-convex": {"modulus": 0.1, "output": "average"}}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self, "step_size", "dual_step")
         limit(self, "multiplier_bound")
         nonnegative(self, "modulus")
+        check_choice("output", self.output, ("last", "average"))
 
     def weight(self, t: int) -> float:
         """gamma_t."""
@@ -87,7 +89,7 @@ class ConEx(Method[ConExState]):
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> ConExState:
         """At x_0 = x_{-1} (..., n), with y_0 = 0; the first step measures l_0 = g(x_0)."""
         zero = no_multipliers(problem, x)
-        mean = x.clone() if self.average else x
+        mean = x.clone() if self.output == "average" else x
         return ConExState(x=x, k=0, multipliers=zero, linear=zero.clone(), before=zero.clone(), mean=mean)
 
     def step(self, state: ConExState, problem: Problem, draws: Draws) -> ConExState:
@@ -111,7 +113,7 @@ class ConEx(Method[ConExState]):
         before = here if t == 0 else state.linear
         x.copy_(moved)
         mean = x
-        if self.average:
+        if self.output == "average":
             total = (t + 1) * (self.weight(0) + self.weight(t)) / 2
             mean = state.mean + self.weight(t) / total * (x - state.mean)
         return state.next(multipliers=y, linear=linear, before=before, mean=mean)

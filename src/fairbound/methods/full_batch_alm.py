@@ -28,6 +28,7 @@ Departs: surrogates are shifted by c to the metric's value; they sharpen between
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -129,13 +130,14 @@ class FullBatchALM(Method[FullBatchALMState]):
     all_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "unmet", "relaxation")
         limit(self, "multiplier_bound")
         share(self, "margin")
         if not self.relaxation <= 1:
             raise OptionError(f"relaxation must lie in (0, 1], got {self.relaxation!r}.")
         check_choice("dual_values", self.dual_values, ("true", "shifted", "surrogate"))
-        if not self.sharpness or not all(s > 0 for s in self.sharpness):
+        if not self.sharpness or not all(0 < s < math.inf for s in self.sharpness):
             raise OptionError(f"sharpness must be one or more positive numbers, got {self.sharpness!r}.")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> FullBatchALMState:

@@ -41,7 +41,7 @@ from torch import Tensor
 from fairbound.base.checks import nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods.full_batch_alm import FullBatchALM
-from fairbound.methods.method import Method, State, check_needs, no_multipliers
+from fairbound.methods.method import Method, State, check_inner, check_needs, no_multipliers
 from fairbound.methods.ssg import SSG
 from fairbound.methods.ynw import YNW
 from fairbound.problems.differences import Linearised
@@ -118,10 +118,10 @@ class IDCA(Method[IDCAState]):
     record_every: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self, "inner_steps", "most_steps")
         nonnegative(self, "proximal", "room")
-        if not isinstance(self.inner, Method):
-            raise OptionError(f"inner must be a method, got {self.inner!r}.")
+        check_inner(self)
 
     @property
     def _longest(self) -> int:

@@ -25,7 +25,9 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
+from fairbound.base.checks import check_kinds
 from fairbound.base.errors import OptionError
+from fairbound.base.names import plain_repr
 from fairbound.problems.domain import Space
 from fairbound.problems.problem import Draws, Problem
 
@@ -74,8 +76,9 @@ def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
 
 @runtime_checkable
 class Method(Protocol[S]):
-    """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass, which checks its
-    options at construction.
+    """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass. Its options are
+    checked at construction for the kinds that their annotations say (`check_kinds`); a `__post_init__` of your own begins
+    with super().__post_init__() to keep that, and checks ranges.
 
     name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem,
     of the words in NEEDS; `solve` refuses a problem that lacks one before it trains.
@@ -93,6 +96,9 @@ class Method(Protocol[S]):
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> S:
         """The first state, at x (n,), or (R, n) for a stack of R runs; x is taken over and moved in place."""
@@ -147,6 +153,15 @@ def check_needs(method: Method[Any], problem: Problem) -> None:
         has, lack, move = NEEDS[need]
         if not has(problem):
             raise OptionError(f"{method.name} needs {lack.format(domain=type(problem.domain).__name__)}. {move}")
+
+
+def check_inner(method: Any) -> None:
+    """Raises: OptionError where what a method holds as its `inner` is no method."""
+    if isinstance(method.inner, type) or not isinstance(method.inner, Method):
+        raise OptionError(
+            f"inner must be a method, such as fb.ALM(step_size=0.05), got {plain_repr(method.inner)}. By name, or as a table "
+            f"{{'name': 'alm', 'step_size': 0.05}}, it is given to fairbound.methods.algorithm({method.name!r}, inner=...)."
+        )
 
 
 def declared(method: Any, word: str, otherwise: bool) -> bool:

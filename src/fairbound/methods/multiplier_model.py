@@ -89,6 +89,7 @@ class MultiplierModel(Method[MultiplierModelState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self, "step_size", "dual_step", "decay_steps")
         limit(self, "clip")
         nonnegative(self, "decay")
@@ -96,7 +97,10 @@ class MultiplierModel(Method[MultiplierModelState]):
         number(self, "shift")
         for name in (self.optimizer, self.dual_optimizer):
             check_optimizer(name)
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if not all(width > 0 for width in self.hidden):
+            raise OptionError(f"hidden must be widths of at least 1, got {self.hidden!r}.")
+        if self.descriptions and (len({len(row) for row in self.descriptions}) > 1 or not self.descriptions[0]):
+            raise OptionError("descriptions must have equally many numbers in every row, and at least one.")
         check_choice("dual_values", self.dual_values, ("true", "surrogate"))
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> MultiplierModelState:

@@ -37,7 +37,7 @@ import torch
 from scipy.special import stdtrit
 from torch import Tensor
 
-from fairbound.base.checks import nonnegative, positive
+from fairbound.base.checks import check_kinds, nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.problems.domain import Domain
 from fairbound.problems.dual_sets import DualSet
@@ -264,6 +264,7 @@ class LightTails:
     Q: float
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         positive(self, "M_x", "M_y")
         nonnegative(self, "Q")
 

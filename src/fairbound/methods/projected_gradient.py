@@ -56,6 +56,7 @@ class ProjectedGradient(Method[ProjectedGradientState]):
     heeds_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self, "step_size")
         nonnegative(self, "tolerance")
 

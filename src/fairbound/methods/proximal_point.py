@@ -27,7 +27,7 @@ from torch import Tensor
 
 from fairbound.base.checks import positive
 from fairbound.methods.conex import ConEx
-from fairbound.methods.method import Method, State
+from fairbound.methods.method import Method, State, check_inner
 from fairbound.methods.sfls import SFLS
 from fairbound.methods.switching_subgradient import SwitchingSubgradient
 from fairbound.problems.penalised import Proximal
@@ -57,13 +57,13 @@ class ProximalPoint(Method[ProximalPointState]):
     literature.
     Formulas and source: help(fairbound.methods.proximal_point).
 
-    inner: a method, its name or a table {name = ..., options}; ConEx by default.
+    inner: a method, in `algorithm` also its name or a table {name = ..., options}; ConEx by default.
     rho: > 0, the strength of the proximal terms; to exceed the weak convexity of f and g.
     inner_steps: steps for each centre.
     on_constraints: whether the constraints have the proximal term too.
     """
 
-    inner: Any = field(default_factory=lambda: ConEx(modulus=0.1, average=True))
+    inner: Any = field(default_factory=lambda: ConEx(modulus=0.1, output="average"))
     rho: float = 0.1
     inner_steps: int = 50
     on_constraints: bool = True
@@ -84,7 +84,9 @@ class ProximalPoint(Method[ProximalPointState]):
     }
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self, "rho", "inner_steps")
+        check_inner(self)
 
     @property
     def lifts(self) -> bool:  # type: ignore[override]

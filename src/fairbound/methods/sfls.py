@@ -125,6 +125,7 @@ class SFLS(Method[SFLSState]):
     }
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         choices = {
             "oracle": ("ovsmd", "smd"),
             "stopping": ("practical", "theory"),
@@ -148,6 +149,8 @@ class SFLS(Method[SFLSState]):
             )
         if theory and not self.optimality_tolerance > 0:
             raise OptionError("stopping='theory' needs a positive optimality_tolerance: it is where the method halts.")
+        if not isinstance(self.light_tails, ovsmd.LightTails | None):
+            raise OptionError(f"light_tails must be LightTails(M_x=, M_y=, Q=), got {self.light_tails!r}.")
         if not theory and (self.oracle_error is not None or self.light_tails is not None):
             raise OptionError("oracle_error and light_tails are read by stopping='theory' alone; leave them out.")
         if not theory and self.step_size is None:

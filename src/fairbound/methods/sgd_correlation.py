@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from fairbound.base.checks import nonnegative
 from fairbound.fairness.correlation import Correlation
-from fairbound.fairness.fairret import Attributes
+from fairbound.fairness.fairret import Attributes, attributes_of
 from fairbound.methods.sgd import SGD, SGDState
 from fairbound.problems.penalised import Penalised
 from fairbound.problems.problem import Draws, Problem
@@ -43,6 +43,7 @@ class SGDCorrelation(SGD):
     def __post_init__(self) -> None:
         super().__post_init__()
         nonnegative(self, "strength")
+        object.__setattr__(self, "attributes", attributes_of(self.attributes))
 
     def step(self, state: SGDState, problem: Problem, draws: Draws) -> SGDState:
         """A step of SGD on the penalised problem."""

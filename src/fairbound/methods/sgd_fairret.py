@@ -15,8 +15,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from fairbound.base.checks import nonnegative, positive
-from fairbound.base.errors import OptionError
-from fairbound.fairness.fairret import Attributes, GroupPenalty, Penalty, penalty_of
+from fairbound.fairness.fairret import Attributes, GroupPenalty, Penalty, attributes_of, penalty_of
 from fairbound.methods.sgd import SGD, SGDState
 from fairbound.problems.penalised import Penalised
 from fairbound.problems.problem import Draws, Problem
@@ -63,10 +62,7 @@ class SGDFairret(SGD):
         nonnegative(self, "strength")
         positive(self, "norm")
         penalty_of(self.statistic, self.norm, self.penalty)
-        if isinstance(self.attributes, str) and self.attributes not in ("each", "crossed"):
-            object.__setattr__(self, "attributes", (self.attributes,))
-        elif not isinstance(self.attributes, (str, tuple)):
-            raise OptionError(f"attributes must be 'each', 'crossed' or a tuple of names, got {self.attributes!r}.")
+        object.__setattr__(self, "attributes", attributes_of(self.attributes))
 
     def penalised(self, problem: Problem) -> Penalised:
         """The problem with the configured penalty in its objective.

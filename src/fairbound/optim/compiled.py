@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
+from fairbound.base.checks import check_kinds
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import PlanContrasts, dual_scale
 from fairbound.fairness.module_trial import refuse_loss_of_probabilities, takes_logits
@@ -52,6 +53,7 @@ class DualOptions:
     config: ALM = field(init=False)
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         config = ALM(
             dual_step_size=self.dual_step_size,
             penalty=self.penalty,
@@ -62,7 +64,7 @@ class DualOptions:
             decay_steps=self.decay_steps,
         )
         object.__setattr__(self, "config", config)
-        check_options(self.dual_every, self.nonfinite, self.distributed, self.memory)
+        check_options(self.nonfinite, self.distributed, self.memory)
 
 
 @dataclass(frozen=True)

@@ -286,12 +286,10 @@ def by_name(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     return out
 
 
-def check_options(dual_every: object, nonfinite: str, distributed: bool, memory: float | None) -> None:
+def check_options(nonfinite: str, distributed: bool, memory: float | None) -> None:
     """Raises OptionError for options of Dual that cannot be meant."""
     if memory is not None and not memory > 0:
         raise OptionError(f"memory must be positive, got {memory!r}.")
-    if not isinstance(dual_every, int | None):
-        raise OptionError(f"dual_every must be a whole number of steps, got {dual_every!r}.")
     if nonfinite not in ("raise", "skip"):
         raise OptionError(f"nonfinite must be 'raise' or 'skip', got {nonfinite!r}.")
     if distributed and nonfinite == "skip":
