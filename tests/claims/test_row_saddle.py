@@ -250,7 +250,7 @@ def test_iqrc_takes_networks_and_meets_the_surrogate_s_bound(net):
     stated = f"auc_parity[group,surrogate=quadratic] <= {KAPPA}"
     inner = FairProblem(net(), X, y, group, stated, objective="auc[surrogate=quadratic]", dtype=torch.float64)
     made = PairSaddleProblem(inner, reach=1.5)
-    found = solve(made, "proximal_point:iqrc", budget="600 steps", batch_size=100, seed=0, patience=0)
+    found = solve(made, "proximal_point:iqrc", budget="600 steps", batch_size=100, seed=0)
     measured = made.evaluate(found.x)
     assert found.found and float(measured.g.max()) <= 0
     start = float(made.evaluate(made.start((0,))).f)

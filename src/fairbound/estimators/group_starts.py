@@ -48,7 +48,7 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
     parts = [problem] if held is None else [problem, held]
     rows: list[Any] = [p.features.matrices[0] if isinstance(p.features, SparseRows) else p.features for p in parts]
     own = (rows[0].shape[1] - groups + 1) // groups
-    run: dict[str, Any] = {"budget": f"{FullBatchALM().rounds} steps", "sampling": "full", "patience": 0.0}
+    run: dict[str, Any] = {"budget": f"{FullBatchALM().rounds} steps", "sampling": "full"}
 
     base = [problem_like(p, MLP(own, bias=False), r[:, :own], p.plan) for p, r in zip(parts, rows, strict=True)]
     free = [p.with_bounds(torch.ones_like(p.bounds)) for p in base]  # no two areas are further apart than 1

@@ -7,6 +7,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 
+from fairbound.base.checks import check_kinds
 from fairbound.base.errors import OptionError
 
 _WORDS = {
@@ -41,6 +42,7 @@ class Budget:
     deadline: float = math.inf
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         limits = (self.seconds, self.steps, self.samples, self.epochs)
         if not all(v > 0 for v in limits):
             raise OptionError(f"every limit of a budget must be positive, got {self.text!r}.")

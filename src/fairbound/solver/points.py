@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,15 +22,20 @@ def outside(problem: Problem, x: Tensor) -> Tensor:
     return torch.where(away > torch.finfo(x.dtype).eps ** 0.5 * size, away, 0.0)
 
 
-def first_point(what: str, x0: Any, problem: Problem, runs: int) -> Tensor:
-    """A copy of x0, said to be `what`, for one run (n,) or a stack (R, n). Raises: OptionError where it is no tensor of
-    such a shape of real numbers, or lies outside the domain; NonFiniteError."""
+def first_point(x0: Any, problem: Problem, seeds: Sequence[int]) -> Tensor:
+    """A copy of x0, or of the problem's own start where it is None, for one run (n,) or a stack (R, n): of the dtype and
+    on the device of that start. Raises: OptionError where it is no tensor of such a shape of real numbers, or lies outside
+    the domain; NonFiniteError."""
+    own, runs = problem.start(seeds), len(seeds)
+    what, x0 = ("the problem's start", own) if x0 is None else ("x0", x0)
     shape = (problem.n,) if runs == 1 else (runs, problem.n)
     if not isinstance(x0, Tensor) or not x0.is_floating_point():
         kind = f"a tensor of {x0.dtype}" if isinstance(x0, Tensor) else f"a {type(x0).__name__}"
         raise OptionError(f"{what} must be a torch tensor of real numbers of shape {shape}, got {kind}.")
     if x0.shape[-1:] != shape[-1:] or x0.dim() > len(shape) or (x0.dim() == 2 and x0.shape != shape):
         raise OptionError(f"{what} must have shape {shape}, got {tuple(x0.shape)}.")
+    if isinstance(own, Tensor) and own.is_floating_point():
+        x0 = x0.to(own)
     if not bool(torch.isfinite(x0).all()):
         raise NonFiniteError(f"{what} holds NaN or an infinity.")
     if bool((away := outside(problem, x0)).any()):

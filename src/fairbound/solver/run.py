@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,91 +19,18 @@ from fairbound.base.files import check_writable
 from fairbound.base.interrupts import Interrupts
 from fairbound.base.records import Clock, Counts, Recorder
 from fairbound.base.seeds import seed_for
-from fairbound.methods.method import Method, State, declared, described
+from fairbound.methods.method import State, declared, described
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint as store
 from fairbound.solver.best import LATEST, Best
-from fairbound.solver.budget import Budget
 from fairbound.solver.points import first_point, judged, objective_and_violation
+from fairbound.solver.settings import Settings
 
 AVERAGE_EVERY = 10
 COUNTED_BY = 1000
-FIRST_RECORD = 50
-GROWTH = 0.05
-"""The next record is due after this share of the steps done so far."""
 
 Stopped = Literal["budget", "interrupted", "halted"]
-
-
-class Spacing:
-    """When the next record is due, in steps, or in data passes where the text says epochs; with a share like "5%" after
-    every step at first, then after that share of the steps done; with None the same, but for `least` steps at first."""
-
-    def __init__(self, every: int | str | None, least: int = FIRST_RECORD):
-        self.share = GROWTH
-        if isinstance(every, str) and every.endswith("%"):
-            self.share, every, least = _share(every), None, 1
-        asked = Budget.of(every) if isinstance(every, str) else None
-        if asked is not None and not math.isinf(min(asked.seconds, asked.steps, asked.samples)):
-            raise OptionError(
-                f"record_every is a number of steps, passes like '0.5 epochs' or a share like '5%'; got {every!r}."
-            )
-        if isinstance(every, int) and every < 1:
-            raise OptionError(f"record_every must be at least 1, got {every}.")
-        self.steps, self.least = every if isinstance(every, int) else None, least
-        self.epochs = None if asked is None else asked.epochs
-
-    def done(self, k: int, samples: int, rows: int) -> float:
-        """How far the run is, in the unit of the spacing."""
-        return k if self.epochs is None else samples / rows
-
-    def after(self, done: float) -> float:
-        """Where the record after one at `done` is due."""
-        if self.epochs is not None:
-            return (math.floor(done / self.epochs) + 1) * self.epochs
-        return done + (self.steps or max(self.least, math.floor(done * self.share)))
-
-
-def _share(text: str) -> float:
-    """The share in (0, 1] that a text like "5%" says. Raises: OptionError for another text."""
-    try:
-        share = float(text[:-1]) / 100
-    except ValueError:
-        share = math.nan
-    if not 0 < share <= 1:
-        raise OptionError(f"a share in record_every lies above 0% and is at most 100%; got {text!r}.")
-    return share
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The options of `solve`, checked; its docstring explains them."""
-
-    method: Method[Any]
-    limit: Budget
-    seeds: tuple[int, ...]
-    batch_size: int
-    sampling: str
-    spacing: Spacing
-    nonfinite: Literal["raise", "skip"]
-    patience: float
-    average: int
-    validation: Problem | None
-    checkpoint: Path | None
-    checkpoint_every: float
-    progress: bool
-    callback: Callable[[dict[str, Any]], None] | None
-    keep: Callable[[dict[str, Any]], dict[str, Any]] | None
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1 or not self.seeds or self.nonfinite not in ("raise", "skip"):
-            raise OptionError(
-                f"batch_size must be at least 1, seeds not empty and nonfinite 'raise' or 'skip'; got {self.batch_size}, "
-                f"{self.seeds}, {self.nonfinite!r}."
-            )
-        if not isinstance(self.average, int) or isinstance(self.average, bool) or self.average < 0:
-            raise OptionError(f"average must not be negative, and a whole number; got {self.average!r}.")
 
 
 class Run:
@@ -113,11 +40,10 @@ class Run:
     clock: what has been found, written down and spent. problem: the one given, with its oracle calls counted.
     """
 
-    def __init__(self, problem: Problem, settings: Settings, x0: Tensor | None, records: str | Path | None):
+    def __init__(self, problem: Problem, settings: Settings, x0: Tensor | None, records: Path | None):
         self.settings, self.problem = settings, Counted(problem)
         self.draws = Draws(self.problem, settings.seeds, settings.batch_size, settings.sampling)
-        given = ("the problem's start", problem.start(settings.seeds)) if x0 is None else ("x0", x0)
-        x = first_point(*given, problem, len(settings.seeds))
+        x = first_point(x0, problem, settings.seeds)
         self.state: State = settings.method.init(self.problem, x, self.draws)
         if settings.average and self.state.outer is not None:
             raise OptionError(
@@ -127,7 +53,7 @@ class Run:
         self.problem.counts = Counts()
         self.lands = self.state.outer is None and problem.m > 0
         self.best = Best.none(x, LATEST if self.lands else 0)
-        self.recorder = Recorder(Path(records) if records else None)
+        self.recorder = Recorder(records)
         self.clock = Clock(processor=settings.limit.processor)
         self.next_record: float = 0
         if settings.checkpoint is not None:

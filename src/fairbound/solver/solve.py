@@ -15,7 +15,8 @@ from fairbound.methods.method import State, check_needs
 from fairbound.problems.problem import Problem
 from fairbound.problems.stated import check_stated
 from fairbound.solver.budget import Budget
-from fairbound.solver.run import FIRST_RECORD, Run, Settings, Spacing, Stopped
+from fairbound.solver.run import Run, Stopped
+from fairbound.solver.settings import FIRST_RECORD, Settings, Spacing, check_validation, path_of, seeds_of
 
 
 @dataclass(frozen=True)
@@ -101,22 +102,23 @@ def solve(
         Evaluation is not counted.
     batch_size: rows of a batch.
     sampling: how they are drawn: "balanced" over groups and labels, "uniform", "shuffled" or "full".
-    seed: one, or R of them for a stack of R runs in one set of tensors.
-    x0: (n,) or (R, n), in the problem's domain; None for its own start.
+    seed: a whole number >= 0, or R different ones for a stack of R runs in one set of tensors.
+    x0: (n,) or (R, n), in the problem's domain; None for its own start, whose dtype and device x0 is brought to.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
     record_every: steps between evaluations, or "0.5 epochs", or a share of the steps done as "5%". None: 50 steps (a
         method may say fewer), then 5 % of the steps done. A method's outer iterates are evaluated besides.
     records: JSON-lines file to append to, read by `fairbound.base.records.read_records`.
     checkpoint: file to write every `checkpoint_every` seconds, on an interrupt and at the end. Where it exists the run
         goes on from it, bit for bit as an unbroken one would.
-    checkpoint_every: seconds.
+    checkpoint_every: seconds, >= 0.
     nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record, or point tried after the last
         step) and count it.
-    patience: up to this many times the budget is spent while no iterate of the second half of the steps meets the
+    patience: up to this many times the budget, >= 1, is spent while no iterate of the second half of the steps meets the
         bounds.
     average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
-        the steps counts (Shamir and Zhang 2013). The average is then what is measured and returned; bounds hold far
-        more steadily at it. 0 for the iterates themselves.
+        the steps counts (Shamir and Zhang 2013); of every tenth iterate, which costs less and changes little. The
+        average is then what is measured and returned; bounds hold far more steadily at it. 0 for the iterates
+        themselves.
     progress: whether lines go to standard error, after one that says which run they are of.
     callback: a function of each record.
     keep: what to keep of a record.
@@ -127,10 +129,11 @@ def solve(
     method = algorithm_named(algorithm)
     check_stated(problem)
     check_needs(method, problem)
+    check_validation(validation, problem)
     settings = Settings(
         method=method,
         limit=Budget.of(budget),
-        seeds=(seed,) if isinstance(seed, int) else tuple(seed),
+        seeds=seeds_of(seed),
         batch_size=batch_size,
         sampling=sampling,
         spacing=Spacing(record_every, getattr(method, "record_every", FIRST_RECORD)),
@@ -138,13 +141,13 @@ def solve(
         patience=patience,
         average=average,
         validation=validation,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
+        checkpoint=path_of("checkpoint", checkpoint),
         checkpoint_every=checkpoint_every,
         progress=progress,
         callback=callback,
         keep=keep,
     )
-    run = Run(problem, settings, x0, records)
+    run = Run(problem, settings, x0, path_of("records", records))
     return _solution(run, *run.go())
 
 

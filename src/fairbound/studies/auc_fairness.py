@@ -127,7 +127,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     asked = Options(**cell.task)
     parts, model = _parts(asked, cell.seed, data_dir)
     problem = _problem(asked, model, parts["train"])
-    options: dict[str, Any] = {"patience": 0.0, "nonfinite": "skip" if asked.kappa else "raise"}
+    options: dict[str, Any] = {"nonfinite": "skip" if asked.kappa else "raise"}
     if "validation" in parts:
         options["validation"] = _problem(asked, model, parts["validation"])
     run: dict[str, Any] = {
@@ -201,7 +201,7 @@ def _exact_start(asked: Options, problem: Any, run: dict[str, Any]) -> tuple[Ten
         raise DataError(f"{asked.dataset!r} has no exact start: it has too many features, or groups without rows.")
     if asked.start != "trained":
         return start.x, Before("the exact solution", steps=start.steps, samples=start.samples)
-    rounds = {"budget": f"{FullBatchALM().rounds} steps", "patience": 0.0, "x0": start.x}
+    rounds = {"budget": f"{FullBatchALM().rounds} steps", "x0": start.x}
     before = Before("the trained model", steps=start.steps, samples=start.samples)
     return before.add(solved(problem, FullBatchALM(), **run | rounds)).x, before
 

@@ -69,7 +69,7 @@ def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor, before: 
 
     own, other = small(problem), small(held)
     method, start = FullBatchALM(), auc_start(own, other)
-    run: dict[str, Any] = {"budget": f"{method.rounds} steps", "patience": 0.0, "sampling": "full"}
+    run: dict[str, Any] = {"budget": f"{method.rounds} steps", "sampling": "full"}
     scale, shift, more = before.add(solved(own, method, validation=other, x0=start and start.x, **run)).x
     if scale != 0:
         x[0], x[1], x[-UNITS - 1 :] = more / scale, shift, scale * x[-UNITS - 1 :]
@@ -82,7 +82,7 @@ def shrunk(problem: FairProblem, held: FairProblem, x0: Tensor, seed: int, budge
     counted."""
     method = FullBatchALM()
     run: dict[str, Any] = {
-        "budget": budget, "patience": 0.0, "sampling": "full", "seed": seed, "validation": held,
+        "budget": budget, "sampling": "full", "seed": seed, "validation": held,
     }  # fmt: skip
 
     problems = [Proximal(problem, torch.zeros_like(x0), decay) for decay in DECAYS]

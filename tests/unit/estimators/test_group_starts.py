@@ -15,7 +15,7 @@ from fairbound.ranking.wins import auc
 from fairbound.solver.solve import solve
 from fairbound.tables.group_terms import with_terms
 
-RUN = {"budget": "15 steps", "sampling": "full", "patience": 0.0}
+RUN = {"budget": "15 steps", "sampling": "full"}
 
 
 def rows(n=200, seed=0, groups=2):

@@ -196,11 +196,9 @@ def test_settings_are_tried_in_turn_from_one_start():
     problem, start = exact_problem(), torch.tensor([0.5, 0.5, 0.5], dtype=torch.float64)
     tables = [{"name": "sgd", "step_size": 0.1}, {"name": "sgd", "step_size": 0.4}]
     method = Tried(candidates=tables, passes=2, steps_per_epoch=3)
-    found = solve(problem, method, budget="100 steps", x0=start, sampling="full", patience=0)
+    found = solve(problem, method, budget="100 steps", x0=start, sampling="full")
     assert found.steps == 12 and found.stopped == "halted"
-    alone = [
-        solve(problem, fb.SGD(step_size=c), budget="6 steps", x0=start, sampling="full", patience=0) for c in (0.1, 0.4)
-    ]
+    alone = [solve(problem, fb.SGD(step_size=c), budget="6 steps", x0=start, sampling="full") for c in (0.1, 0.4)]
     assert torch.equal(found.last, alone[1].last) and not torch.equal(alone[0].last, alone[1].last)
     assert torch.equal(found.x, min((a.x for a in alone), key=lambda x: float(problem.evaluate(x).f)))
     with pytest.raises(OptionError):
@@ -216,7 +214,7 @@ def test_a_setting_that_diverges_costs_only_its_own_turn(place):
     tables = [{"name": "sgd", "step_size": 0.1}]
     tables.insert(place, {"name": "sgd", "step_size": 1e60})
     method = Tried(candidates=tables, passes=2, steps_per_epoch=3)
-    run = partial(solve, problem, x0=start.double(), sampling="full", patience=0, record_every="1 epochs")
+    run = partial(solve, problem, x0=start.double(), sampling="full", record_every="1 epochs")
     found = run(method, budget="100 steps", nonfinite="skip")
     alone = run(fb.SGD(step_size=0.1), budget="6 steps")
     assert found.steps == 12 and found.stopped == "halted"
