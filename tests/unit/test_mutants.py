@@ -402,6 +402,8 @@ MUTANTS = {
     "class weights: costs by the other class": Mutant("estimators/class_weights.py", "return zero, one", "return one, zero", "unit/estimators/test_class_weights.py"),
     "class weights: accuracy of rows counted alike": Mutant("estimators/trained.py", "share = right / torch.bincount(y, weight, minlength=k).clamp_min(1e-300)", "share = right / weight.sum() * k", "unit/estimators/test_class_weights.py"),
     "budget: a part of the time since long ago": Mutant("solver/budget.py", "now + share * (self.deadline - now)", "share * self.deadline", "unit/solver/test_budget.py"),
+    "checkpoint: of other bounds": Mutant("solver/identity.py", "_plain(torch.as_tensor(problem.bounds))", "_plain(torch.as_tensor(0.0))", "unit/solver/test_checkpoint_identity.py"),
+    "checkpoint: data measured at the start": Mutant("solver/identity.py", "ASIDE = 0.1", "ASIDE = 0.0", "unit/solver/test_checkpoint_identity.py"),
     "budget: steps after the deadline": Mutant("solver/run.py", "return limit.over or limit.spent(", "return limit.spent(", "unit/solver/test_budget.py"),
     "budget: seconds of each run": Mutant("estimators/conventions.py", "Budget.of(self.budget).from_now()", "Budget.of(self.budget)", "unit/estimators/test_stated_seconds.py"),
     "budget: last layers without a deadline": Mutant("estimators/training.py", "budget=AT_ONCE.until(limit), progress=options.progress,", "budget=AT_ONCE, progress=options.progress,", "unit/estimators/test_stated_seconds.py"),

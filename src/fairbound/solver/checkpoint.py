@@ -18,12 +18,30 @@ import torch
 
 from fairbound.base.errors import CheckpointError
 from fairbound.base.files import atomic_write_bytes
+from fairbound.base.names import shortlist
 
-FORMAT = 3
-HEAD = b"fairbound-checkpoint 3 "
+FORMAT = 4
+MARK = b"fairbound-checkpoint "
+HEAD = MARK + b"%d " % FORMAT
 DIGEST = 64
 MOST_NAMES = 1000
 ARCHIVE = b"PK\x03\x04"  # how a file of torch.save begins
+SHOWN = 3  # numbers of a message
+HUGE = 1e300  # stands for an infinity in the identity
+
+ALIKE = {"bounds": (1e-6, 0.0), "start": (1e-4, 1e-5), "training rows": (1e-4, 1e-5), "validation rows": (1e-4, 1e-5)}
+"""By how much numbers of the identity may differ that other threads or devices round otherwise: as a share of
+each, and of the largest."""
+
+APART = {
+    "bounds": "it was run under other bounds, {there} in place of {here}",
+    "start": "it began at another point",
+    "training rows": "objective and constraints on the training rows are {there} at a point where they are {here} now, so that rows, "
+    "labels, groups, weights or functions differ",
+    "validation rows": "objective and constraints on the validation rows are {there} at a point where they are {here} now, so that rows, "
+    "labels, groups, weights or functions differ",
+}
+"""What is said of numbers that differ."""
 
 
 def state_to_plain(state: Any) -> Any:
@@ -152,7 +170,7 @@ def save(path: str | Path, content: dict[str, Any]) -> None:
 def load(path: str | Path, identity: dict[str, Any]) -> dict[str, Any]:
     """The content saved at `path`.
 
-    identity: what must agree (method, options, problem, seeds, batches); a difference is named.
+    identity: what must agree (see `identity_of`), numbers up to rounding; a difference is named.
     Raises: CheckpointError for an empty, truncated, damaged or foreign file, and for NaN.
     """
     path = Path(path)
@@ -162,6 +180,12 @@ def load(path: str | Path, identity: dict[str, Any]) -> dict[str, Any]:
     if data.startswith(ARCHIVE):
         raise CheckpointError(
             f"the checkpoint {path} is of an older version of fairbound, or not a checkpoint. Delete it to start anew."
+        )
+    of = data[len(MARK) : len(HEAD)].split(b" ")[0]
+    if data.startswith(MARK) and of.isdigit() and int(of) != FORMAT:
+        raise CheckpointError(
+            f"the checkpoint {path} is of another version of fairbound: its format is {int(of)}, this version reads {FORMAT}. "
+            "Delete it to start anew."
         )
     begin = len(HEAD) + DIGEST + 1
     try:
@@ -186,12 +210,35 @@ def load(path: str | Path, identity: dict[str, Any]) -> dict[str, Any]:
         raise CheckpointError(f"the checkpoint {path} does not say of which run it is. Delete it to start anew.")
     _check_no_nan(content, "")
     for key, value in identity.items():
-        if saved.get(key) != value:
+        if apart := _difference(key, saved.get(key), value):
             raise CheckpointError(
-                f"the checkpoint {path} is of another run: its {key} is {saved.get(key)!r}, this run's is {value!r}. "
-                "Give another path, or delete it to start anew."
+                f"the checkpoint {path} is of another run: {apart}. Give another path, or delete it to start anew."
             )
     return content
+
+
+def _difference(key: str, saved: Any, value: Any) -> str:
+    """What is to be said where an entry of the identity differs; "" where it does not."""
+    if key not in ALIKE:
+        alike = not isinstance(saved, torch.Tensor) and saved == value
+        return "" if alike else f"its {key} is {saved!r}, this run's is {value!r}"
+    if not isinstance(saved, torch.Tensor) or value is None:
+        had, has = ("with" if isinstance(one, torch.Tensor) else "without" for one in (saved, value))
+        return "" if saved is None and value is None else f"it was run {had} {key}, and this run is {has} them"
+    if saved.shape != value.shape:
+        return APART[key].format(there=_numbers(saved), here=_numbers(value))
+    share, of_largest = ALIKE[key]
+    size = torch.maximum(saved.abs(), value.abs())
+    usual = size[size < HUGE]
+    largest = float(usual.max()) if usual.numel() else 0.0
+    other = ((saved - value).abs() > share * size + of_largest * largest).flatten()
+    if not other.any():
+        return ""
+    return APART[key].format(there=_numbers(saved.flatten()[other]), here=_numbers(value.flatten()[other]))
+
+
+def _numbers(values: torch.Tensor) -> str:
+    return shortlist([f"{v:.6g}" for v in values.flatten().tolist()], SHOWN) or "no numbers"
 
 
 def _check_archive(data: bytes) -> None:

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +19,12 @@ from fairbound.base.files import check_writable
 from fairbound.base.interrupts import Interrupts
 from fairbound.base.records import Clock, Counts, Recorder
 from fairbound.base.seeds import seed_for
-from fairbound.methods.method import State, declared, described
+from fairbound.methods.method import State, declared
 from fairbound.problems.problem import Draws, Measured, Problem
 from fairbound.problems.wrappers import Counted
 from fairbound.solver import checkpoint as store
 from fairbound.solver.best import LATEST, Best
+from fairbound.solver.identity import identity_of
 from fairbound.solver.points import first_point, judged, objective_and_violation
 from fairbound.solver.settings import Settings
 
@@ -44,6 +45,7 @@ class Run:
         self.settings, self.problem = settings, Counted(problem)
         self.draws = Draws(self.problem, settings.seeds, settings.batch_size, settings.sampling)
         x = first_point(x0, problem, settings.seeds)
+        self._identity = {} if settings.checkpoint is None else identity_of(self.problem, settings, x)
         self.state: State = settings.method.init(self.problem, x, self.draws)
         if settings.average and self.state.outer is not None:
             raise OptionError(
@@ -214,23 +216,6 @@ class Run:
         return f"{method.name}: {', '.join(filter(None, said))}"
 
     # -- checkpoints --------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _identity(self) -> dict[str, Any]:
-        """What must agree between a checkpoint and the run that takes it up."""
-        settings = self.settings
-        return {
-            "method": settings.method.name,
-            "options": described(settings.method),
-            "dtype": str(self.state.x.dtype),
-            "seeds": list(settings.seeds),
-            "batch_size": settings.batch_size,
-            "sampling": settings.sampling,
-            "parameters": self.problem.n,
-            "constraints": store.of_names(self.problem.names),
-            "rows": self.problem.rows,
-            "average": settings.average,
-        }
 
     def _resume(self, path: Path) -> None:
         saved = store.load(path, self._identity)

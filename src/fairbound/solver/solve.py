@@ -102,23 +102,23 @@ def solve(
         Evaluation is not counted.
     batch_size: rows of a batch.
     sampling: how they are drawn: "balanced" over groups and labels, "uniform", "shuffled" or "full".
-    seed: a whole number >= 0, or R different ones for a stack of R runs in one set of tensors.
+    seed: a whole number >= 0, or R different ones for a stack of R runs.
     x0: (n,) or (R, n), in the problem's domain; None for its own start, whose dtype and device x0 is brought to.
     validation: the same bounds on other rows; an iterate is feasible if it meets them on both, and is ranked there.
     record_every: steps between evaluations, or "0.5 epochs", or a share of the steps done as "5%". None: 50 steps (a
         method may say fewer), then 5 % of the steps done. A method's outer iterates are evaluated besides.
     records: JSON-lines file to append to, read by `fairbound.base.records.read_records`.
     checkpoint: file to write every `checkpoint_every` seconds, on an interrupt and at the end. Where it exists the run
-        goes on from it, bit for bit as an unbroken one would.
+        goes on from it, bit for bit as an unbroken one would; that of another method, seed, bound, start or data (told
+        by `evaluate` at a point beside the start) is refused.
     checkpoint_every: seconds, >= 0.
     nonfinite: "raise" NonFiniteError at a NaN or infinity, or "skip" the batch (or record, or point tried after the last
         step) and count it.
     patience: up to this many times the budget, >= 1, is spent while no iterate of the second half of the steps meets the
         bounds.
     average: power p of an average of the iterates with weights like k^p, so that about the last share 1 / (p + 1) of
-        the steps counts (Shamir and Zhang 2013); of every tenth iterate, which costs less and changes little. The
-        average is then what is measured and returned; bounds hold far more steadily at it. 0 for the iterates
-        themselves.
+        the steps counts (Shamir and Zhang 2013); every tenth iterate enters it. The average is then what is measured
+        and returned; bounds hold far more steadily at it. 0 for the iterates themselves.
     progress: whether lines go to standard error, after one that says which run they are of.
     callback: a function of each record.
     keep: what to keep of a record.

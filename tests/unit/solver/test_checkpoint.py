@@ -82,9 +82,9 @@ def sealed(path, content):
 @pytest.mark.parametrize(
     "content",
     [
-        {"format": 3}, {"format": 3, "identity": []}, {"format": 2, "identity": IDENTITY}, [1], torch.zeros(2),
-        {"format": 3, "identity": IDENTITY, "state": {"x": torch.tensor([0.0, float("nan")])}},
-        {"format": 3, "identity": IDENTITY, "seconds": float("nan")}, b"", b"PK\x03\x04", b"\x80\x04N.",
+        {"format": 4}, {"format": 4, "identity": []}, {"format": 3, "identity": IDENTITY}, [1], torch.zeros(2),
+        {"format": 4, "identity": IDENTITY, "state": {"x": torch.tensor([0.0, float("nan")])}},
+        {"format": 4, "identity": IDENTITY, "seconds": float("nan")}, b"", b"PK\x03\x04", b"\x80\x04N.",
     ],
 )  # fmt: skip
 def test_a_checksum_that_fits_does_not_make_a_checkpoint(tmp_path, content):
