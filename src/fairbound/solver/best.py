@@ -229,10 +229,9 @@ class Best:
         """Whether every run has met the bounds in the second half of its steps, and so not by an early chance alone."""
         return bool((self.met >= max(1, step // 2)).all())
 
-    def verdict(self, validated: bool, grouped: bool) -> str:
-        """What may be said of the best iterate. validated: whether it was chosen on validation rows too; grouped:
-        whether the bounds are on groups of rows, which the advice then speaks of."""
-        where = "the training and the validation rows" if validated else "the training rows"
+    def verdict(self, where: str, grouped: bool) -> str:
+        """What may be said of the best iterate. where: what it was chosen on, as " on the training rows", or "" where there is
+        nothing to tell apart; grouped: whether the bounds are on groups of rows, which the advice then speaks of."""
         missed = ~(self.violation <= 0)
         if not missed.any():
             return self._met(where, grouped)
@@ -241,24 +240,24 @@ class Best:
         runs = "" if one else f" in {int(missed.sum())} of {missed.numel()} runs"
         start = ", that of the start, as training came no nearer" if one and self.step == 0 else ""
         return (
-            f"no iterate met every bound on {where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
+            f"no iterate met every bound{where}{runs}; the smallest excess reached is {least:.4g} in the units of the "
             f"{'metric' if grouped else 'constraints'}{start}. {MAY_BE_INFEASIBLE if grouped else PLAIN_ADVICE}"
         )
 
     def _met(self, where: str, grouped: bool) -> str:
-        """What may be said where the bounds are met, on the rows `where`."""
+        """What may be said where the bounds are met; where: as in `verdict`."""
         if not self.found:
             return (
-                f"the bounds are met on {where}, but by no iterate that training reached: only the starting point meets them. The result is "
+                f"the bounds are met{where}, but by no iterate that training reached: only the starting point meets them. The result is "
                 "that point, or a better one between it and iterates that missed them. "
                 + ("Loosen the bound, train longer, or merge small groups." if grouped else PLAIN_ADVICE)
             )
         if self.step.dim() == 0 and self.step == 0:
             return (
-                f"every bound is met on {where}, by iterates of training too, but the objective is lowest at the starting point, which is the "
+                f"every bound is met{where}, by iterates of training too, but the objective is lowest at the starting point, which is the "
                 "result."
             )
-        return f"every bound is met on {where}."
+        return f"every bound is met{where}."
 
 
 def _better(f: Tensor, violation: Tensor, than_f: Tensor, than_violation: Tensor) -> Tensor:

@@ -29,16 +29,16 @@ ARCHIVE = b"PK\x03\x04"  # how a file of torch.save begins
 SHOWN = 3  # numbers of a message
 HUGE = 1e300  # stands for an infinity in the identity
 
-ALIKE = {"bounds": (1e-6, 0.0), "start": (1e-4, 1e-5), "training rows": (1e-4, 1e-5), "validation rows": (1e-4, 1e-5)}
+ALIKE = {"bounds": (1e-6, 0.0), "start": (1e-4, 1e-5), "training": (1e-4, 1e-5), "validation": (1e-4, 1e-5)}
 """By how much numbers of the identity may differ that other threads or devices round otherwise: as a share of
 each, and of the largest."""
 
 APART = {
     "bounds": "it was run under other bounds, {there} in place of {here}",
     "start": "it began at another point",
-    "training rows": "objective and constraints on the training rows are {there} at a point where they are {here} now, so that rows, "
+    "training": "objective and constraints are {there} at a point where they are {here} now, so that rows, "
     "labels, groups, weights or functions differ",
-    "validation rows": "objective and constraints on the validation rows are {there} at a point where they are {here} now, so that rows, "
+    "validation": "objective and constraints of the validation problem are {there} at a point where they are {here} now, so that rows, "
     "labels, groups, weights or functions differ",
 }
 """What is said of numbers that differ."""
@@ -224,7 +224,7 @@ def _difference(key: str, saved: Any, value: Any) -> str:
         return "" if alike else f"its {key} is {saved!r}, this run's is {value!r}"
     if not isinstance(saved, torch.Tensor) or value is None:
         had, has = ("with" if isinstance(one, torch.Tensor) else "without" for one in (saved, value))
-        return "" if saved is None and value is None else f"it was run {had} {key}, and this run is {has} them"
+        return "" if saved is None and value is None else f"it was run {had} {key}, and this run is {has} it"
     if saved.shape != value.shape:
         return APART[key].format(there=_numbers(saved), here=_numbers(value))
     share, of_largest = ALIKE[key]

@@ -40,8 +40,8 @@ def identity_of(problem: Problem, settings: Settings, x: Tensor) -> dict[str, An
         "average": settings.average,
         "bounds": _plain(torch.as_tensor(problem.bounds)),
         "start": torch.stack([_plain(x.norm(dim=-1)), _plain((x * _wave(x)).sum(-1))], -1),
-        "training rows": _values(problem, aside),
-        "validation rows": None if held is None else _values(held, aside),
+        "training": _values(problem, aside),
+        "validation": None if held is None else _values(held, aside),
     }
 
 

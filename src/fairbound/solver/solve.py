@@ -171,12 +171,21 @@ def _solution(run: Run, stopped: Stopped, seconds: float) -> Solution:
 def _message(run: Run) -> str:
     if run.problem.m == 0:
         return "no bound was stated."
-    verdict, outer = run.best.verdict(run.settings.validation is not None, bool(run.problem.strata)), run.state.outer
+    verdict, outer = run.best.verdict(_where(run), bool(run.problem.strata)), run.state.outer
     if outer is not None and not bool((outer > 0).all()):
         return f"the method has no outer iterate yet, so it vouches for no point. Run it longer. Measured: {verdict}"
     unseen = run.counts.unseen
     absent = f" Batches lacked a group {unseen:,} times; those constraints were left as they were." if unseen else ""
     return verdict + ("" if run.best.found else _divergence(run.recorder.rows)) + absent
+
+
+def _where(run: Run) -> str:
+    """What the best iterate was chosen on: rows, where the problem has any."""
+    if run.problem.rows > 1:
+        return (
+            " on the training rows" if run.settings.validation is None else " on the training and the validation rows"
+        )
+    return "" if run.settings.validation is None else " on the problem and on that of validation"
 
 
 def _divergence(rows: list[dict[str, Any]]) -> str:

@@ -36,6 +36,7 @@ def problem(bound=0.2, X=X, y=Y, g=G, weights=None):
 
 
 go = partial(solve, algorithm="alm", budget="60 steps")
+WORDS = "objective and constraints are .* at a point where they are .* now, so that rows, labels"
 ZEROS = torch.zeros(4, dtype=torch.float64)
 
 
@@ -43,12 +44,12 @@ ZEROS = torch.zeros(4, dtype=torch.float64)
     ("other", "options", "words"),
     [
         (lambda: problem(0.02), {}, r"run under other bounds, 0\.2, 0\.2 in place of 0\.02, 0\.02\. Give another path, or delete it"),
-        (lambda: problem(X=X[:, ::-1] * 3), {}, "objective and constraints on the training rows"),
-        (lambda: problem(X=X + np.eye(N)[:, :3]), {}, "objective and constraints on the training rows"),
-        (lambda: problem(y=1 - Y), {}, "objective and constraints on the training rows"),
-        (lambda: problem(g=1 - G), {}, "objective and constraints on the training rows|its constraints"),
+        (lambda: problem(X=X[:, ::-1] * 3), {}, WORDS),
+        (lambda: problem(X=X + np.eye(N)[:, :3]), {}, WORDS),
+        (lambda: problem(y=1 - Y), {}, WORDS),
+        (lambda: problem(g=1 - G), {}, WORDS + "|its constraints"),
         (problem, {"x0": ZEROS + 1}, "it began at another point"), (problem, {"x0": None}, "it began at another point"),
-        (problem, {"validation": problem()}, "it was run without validation rows, and this run is with them"),
+        (problem, {"validation": problem()}, "it was run without validation, and this run is with it"),
     ],
 )  # fmt: skip
 def test_what_is_to_be_solved_must_be_the_same(tmp_path, other, options, words):
@@ -66,9 +67,9 @@ def test_other_validation_rows_are_another_run(tmp_path):
     path = tmp_path / "run.ckpt"
     other, third = (problem(X=x, y=y, g=g) for x, y, g in (rows(1), rows(2)))
     go(problem(), checkpoint=path, validation=other)
-    with pytest.raises(CheckpointError, match="objective and constraints on the validation rows"):
+    with pytest.raises(CheckpointError, match="objective and constraints of the validation problem are"):
         go(problem(), checkpoint=path, validation=third)
-    with pytest.raises(CheckpointError, match="it was run with validation rows, and this run is without them"):
+    with pytest.raises(CheckpointError, match="it was run with validation, and this run is without it"):
         go(problem(), checkpoint=path)
     assert go(problem(), checkpoint=path, validation=other, budget="70 steps").steps == 70
 
@@ -101,7 +102,7 @@ def test_what_rounds_otherwise_is_the_same(tmp_path):
     made.share = 1 + 1e-6
     assert run(made, budget="70 steps").steps == 70
     made.share = 1 + 1e-3
-    with pytest.raises(CheckpointError, match="on the training rows"):
+    with pytest.raises(CheckpointError, match=WORDS):
         run(made, budget="80 steps")
 
 

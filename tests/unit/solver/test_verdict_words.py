@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import fairbound as fb
+from fairbound.instances import instance
 from fairbound.methods import ALM, SGD
 from fairbound.problems.domain import Ball
 from fairbound.testing.known import KnownProblem
@@ -38,3 +39,13 @@ def test_steps_that_lead_away_from_objective_and_bounds_are_named():
 def test_bounds_on_groups_have_advice_on_groups():
     found = fb.solve(tiny(), SGD(step_size=50.0), budget="1 steps")
     assert "merge small groups" in found.message and "another step size or method" not in found.message
+
+
+def test_a_problem_without_rows_is_not_said_to_be_met_on_rows():
+    problem = instance("inventory-2-10-10")
+    met = fb.solve(problem, "certified_level_set", budget="200 steps")
+    assert problem.rows == 1 and met.message.startswith("every bound is met") and "rows" not in met.message
+    both = fb.solve(problem, "certified_level_set", budget="200 steps", validation=problem)
+    assert both.message.startswith("every bound is met on the problem and on that of validation")
+    missed = fb.solve(hill(), SGD(step_size=0.1), budget="3 steps", x0=torch.tensor([2.0], dtype=torch.float64))
+    assert missed.message.startswith("no iterate met every bound on the training rows; the smallest excess")
