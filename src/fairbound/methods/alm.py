@@ -80,7 +80,6 @@ class ALM(Method[ALMState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "dual_step_size", "dual_every", "decay_steps")
         limit(self, "multiplier_bound", "clip")
         nonnegative(self, "penalty", "dual_rows", "decay", "weight_decay")

@@ -148,7 +148,6 @@ class CertifiedLevelSet(Method[CertifiedState]):
     name: ClassVar[str] = "certified_level_set"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "delta", "first_call", "first_move", "dual_step", "start_weight", "oracle_rows")
         nonnegative(self, "growth", "margin", "most_margin", "averaging")
         if not (self.delta < 1 and self.start_weight < 1):

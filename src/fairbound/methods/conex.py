@@ -74,7 +74,6 @@ class ConEx(Method[ConExState]):
     presets: ClassVar[dict[str, dict]] = {"strongly-convex": {"modulus": 0.1, "output": "average"}}
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "dual_step")
         limit(self, "multiplier_bound")
         nonnegative(self, "modulus")

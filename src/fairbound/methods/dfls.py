@@ -90,7 +90,6 @@ class DFLS(Method[DFLSState]):
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "relative_error")
         number(self, "level")
 

@@ -130,7 +130,6 @@ class FullBatchALM(Method[FullBatchALMState]):
     all_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "rounds_each", "iterations", "penalty", "patience", "tolerance", "rounds", "unmet", "relaxation")
         limit(self, "multiplier_bound")
         share(self, "margin")

@@ -118,7 +118,6 @@ class IDCA(Method[IDCAState]):
     record_every: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "inner_steps", "most_steps")
         nonnegative(self, "proximal", "room")
         check_inner(self)

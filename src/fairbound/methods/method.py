@@ -74,11 +74,22 @@ def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
     return x.new_zeros(*x.shape[:-1], problem.m)
 
 
+def _checking(own: Callable[[Any], None] | None) -> Callable[[Any], None]:
+    """A `__post_init__` that checks the kinds of the options, and then does what `own` does."""
+
+    def __post_init__(self: Any) -> None:
+        check_kinds(self)
+        if own is not None:
+            own(self)
+
+    return __post_init__
+
+
 @runtime_checkable
 class Method(Protocol[S]):
     """A published algorithm with its options, on states of class S. Subclass it as a frozen dataclass. Its options are
-    checked at construction for the kinds that their annotations say (`check_kinds`); a `__post_init__` of your own begins
-    with super().__post_init__() to keep that, and checks ranges.
+    checked at construction for the kinds that their annotations say (`check_kinds`), before a `__post_init__` of your own
+    that checks ranges.
 
     name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem,
     of the words in NEEDS; `solve` refuses a problem that lacks one before it trains.
@@ -97,8 +108,11 @@ class Method(Protocol[S]):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
 
-    def __post_init__(self) -> None:
-        check_kinds(self)
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        own = cls.__dict__.get("__post_init__")
+        if own is not None or not hasattr(cls, "__post_init__"):
+            cls.__post_init__ = _checking(own)  # type: ignore[attr-defined]
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> S:
         """The first state, at x (n,), or (R, n) for a stack of R runs; x is taken over and moved in place."""

@@ -89,7 +89,6 @@ class MultiplierModel(Method[MultiplierModelState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "dual_step", "decay_steps")
         limit(self, "clip")
         nonnegative(self, "decay")

@@ -166,7 +166,6 @@ class PLADA(Method[PLADAState]):
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "alpha", "beta", "step_size", "slack_step", "dual_step", "kappa", "inner_steps")
         positive(self, "balance", "decay_steps", "constraint_rows")
         limit(self, "clip")

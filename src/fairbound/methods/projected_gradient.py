@@ -56,7 +56,6 @@ class ProjectedGradient(Method[ProjectedGradientState]):
     heeds_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size")
         nonnegative(self, "tolerance")
 

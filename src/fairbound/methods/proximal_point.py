@@ -84,7 +84,6 @@ class ProximalPoint(Method[ProximalPointState]):
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "rho", "inner_steps")
         check_inner(self)
 

@@ -60,7 +60,6 @@ class ProxyLagrangian(Method[ProxyLagrangianState]):
     name: ClassVar[str] = "proxy_lagrangian"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "dual_step_size")
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> ProxyLagrangianState:

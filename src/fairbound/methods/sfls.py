@@ -125,7 +125,6 @@ class SFLS(Method[SFLSState]):
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         choices = {
             "oracle": ("ovsmd", "smd"),
             "stopping": ("practical", "theory"),

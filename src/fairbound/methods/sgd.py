@@ -51,7 +51,6 @@ class SGD(Method[SGDState]):
     heeds_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "decay_steps")
         nonnegative(self, "decay")
         check_optimizer(self.optimizer)

@@ -71,7 +71,6 @@ class SMD(Method[SMDState]):
     needs: ClassVar[frozenset[str]] = frozenset({"unbiased"})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size")
         number(self, "level")
         ovsmd.check_scaling(self.scaling)

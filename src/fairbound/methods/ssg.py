@@ -54,7 +54,6 @@ class SSG(Method[SSGState]):
     presets: ClassVar[dict[str, dict]] = {"fading": {"fading": 0.5}}
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "tolerance")
         nonnegative(self, "fading")
 

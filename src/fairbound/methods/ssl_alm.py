@@ -84,7 +84,6 @@ class SSLALM(Method[SSLALMState]):
     keeps_room: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "dual_step_size", "decay_steps")
         limit(self, "multiplier_bound")
         nonnegative(self, "smoothing", "penalty", "centre_step", "decay", "constraint_batch_size")

@@ -100,7 +100,6 @@ class StochasticGhost(Method[GhostState]):
     needs: ClassVar[frozenset[str]] = frozenset({"space", "unbiased"})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "step_size", "proximal", "box", "radius", "element_rows", "level_probability", "relaxation")
         nonnegative(self, "step_decay", "max_level")
         check_choice("kappa", self.kappa, ("paper", "swapped"))

@@ -94,7 +94,6 @@ class SwitchingSubgradient(Method[SwitchingState]):
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "objective_step", "constraint_step", "tolerance_every", "tolerance_factor", "modulus")
         nonnegative(self, "tolerance_power", "tolerance", "tolerance_from", "record_from", "constraint_batch_size")
         check_choice("rule", self.rule, RULES)

@@ -73,7 +73,6 @@ class YNW(Method[YNWState]):
     presets: ClassVar[dict[str, dict]] = {"paper": {}}
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "horizon", "objective_weight", "proximal")
         check_choice("output", self.output, ("last", "average"))
 

@@ -67,7 +67,6 @@ class Tried(Method[TriedState]):
     name: ClassVar[str] = "tried"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive(self, "passes", "steps_per_epoch")
         object.__setattr__(self, "candidates", tuple(dict(table) for table in self.candidates))
         if not self.candidates:

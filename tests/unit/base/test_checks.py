@@ -19,7 +19,7 @@ from fairbound.methods import (
     SGDFairret,
     algorithm,
 )
-from fairbound.methods.method import described
+from fairbound.methods.method import Method, described
 from fairbound.methods.ovsmd import LightTails
 from fairbound.optim import Dual
 
@@ -111,6 +111,27 @@ def test_every_method_checks_its_truth_values_and_tuples_at_construction(name):
         for value in wrong:
             with pytest.raises(OptionError, match=f"{one.name}|optimizer"):
                 METHODS[name](**{one.name: value})
+
+
+def test_a_method_of_one_s_own_is_checked_before_its_own_checks():
+    @dataclass(frozen=True, kw_only=True)
+    class Plain(Method):
+        step_size: float = 0.1
+
+    @dataclass(frozen=True, kw_only=True)
+    class Ranged(Plain):
+        share: float = 0.5
+
+        def __post_init__(self):
+            if not self.share < 1:
+                raise OptionError("share must be below 1.")
+
+    for kind, options, words in (
+        (Plain, {"step_size": None}, "step_size must be a number"), (Ranged, {"step_size": "1"}, "step_size must be a number"),
+        (Ranged, {"share": None}, "share must be a number"), (Ranged, {"share": 1}, "share must be below 1"),
+    ):  # fmt: skip
+        with pytest.raises(OptionError, match=words):
+            kind(**options)
 
 
 def test_options_of_other_kinds_are_checked_at_construction():
