@@ -91,4 +91,15 @@ INSTANCES: dict[str, Callable[..., Any]] = {
     "fair-a9a-paper-column": partial(_a9a, "paper-column-71", "column 71 = 0", name="fair-a9a-paper-column"),
     "fair-acs": _acs,
 }
-"""name -> builder(data_dir, **options). The names of files and their sources: `fairbound datasets`."""
+"""name -> builder(data_dir, **options); see also `DATA`. The names of files and their sources: `fairbound datasets`."""
+
+DATA = {
+    "np-connect-4-binary": "connect-4",
+    "np-connect-4-head": "connect-4-head",
+    "np-mnist-test": "mnist-test",
+    "np-pendigits": "pendigits",
+    "fair-a9a": "a9a",
+    "fair-a9a-paper-column": "a9a",
+    "fair-acs": "acs-income-us-46pct",
+}
+"""The data set that an instance is made of; the others need none."""

@@ -10,6 +10,9 @@ from typing import Any
 from fairbound.base.errors import OptionError
 from fairbound.base.names import did_you_mean
 
+FEW = 10
+"""Names that an error lists beside the nearest one."""
+
 
 @dataclass(frozen=True)
 class NoOptions:
@@ -32,10 +35,13 @@ def made(kind: Any, where: str, values: Mapping[str, Any]) -> Any:
 
 
 def known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
-    """Raises: OptionError where `name` is not among `names`, with the nearest of them."""
+    """Raises: OptionError where `name` is not among `names`, with the nearest of them, and with all where these are few."""
+    names = list(names)
     if name not in names:
         there = f"there are: {', '.join(names) or 'none'}."
-        raise OptionError(f"{where} has no {kind} {name!r}; {did_you_mean(name, names, otherwise=there)}")
+        near = did_you_mean(name, names, otherwise=there)
+        few = "" if near == there or len(names) > FEW else f" T{there[1:]}"
+        raise OptionError(f"{where} has no {kind} {name!r}; {near}{few}")
 
 
 def imported(name: str) -> Any:

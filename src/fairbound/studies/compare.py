@@ -51,7 +51,8 @@ def apart(one: Numbers, other: Numbers, column: str) -> bool:
 def lowest(
     numbers: Mapping[str, Numbers], titles: Mapping[str, str], column: str, question: str
 ) -> dict[str, Any] | None:
-    """{"question", "winner", "value", "tied", "text"} of the lowest mean of a column; None where no run has a value."""
+    """{"question", "winner", "value", "tied", "text"} of the lowest mean of a column; None where no run has a value. Of too few
+    runs also "again": the text where another one has said why it is not sure."""
     means = {m: found for m, by in numbers.items() if (found := mean(by, column)) is not None}
     if not means:
         return None
@@ -60,8 +61,10 @@ def lowest(
     tied = [m for m in order[1:] if not apart(numbers[m], numbers[winner], column)]
     rest = [m for m in order[1:] if m not in tied]
     text = f"{question[0].upper()}{question[1:]}: {titles[winner]} ({means[winner]:.4f})"
+    again = {}
     runs = max((len(_both(numbers[m], numbers[winner], column)) for m in order[1:]), default=FEWEST)
     if runs < FEWEST:
+        again = {"again": f"{text}, not told apart."}
         many = "one run" if runs == 1 else f"{runs} runs" if runs else "runs of different seeds"
         text += f"; {many} of a method cannot tell it apart from {'any other' if len(tied) > 1 else titles[tied[0]]}, {FEWEST} of the same seeds can"
     elif tied and len(tied) == len(means) - 1 > 1:
@@ -70,7 +73,7 @@ def lowest(
         text += f", not told apart from {', '.join(f'{titles[m]} ({means[m]:.4f})' for m in tied)}"
     elif rest:
         text += f", before {titles[rest[0]]} ({means[rest[0]]:.4f})"
-    return {"question": question, "winner": winner, "value": means[winner], "tied": tied, "text": text + "."}
+    return {"question": question, "winner": winner, "value": means[winner], "tied": tied, "text": text + ".", **again}
 
 
 def dominance(

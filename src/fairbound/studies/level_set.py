@@ -22,8 +22,10 @@ from fairbound.base import series
 from fairbound.base.errors import OptionError
 from fairbound.confidence.single import clopper_pearson
 from fairbound.instances import INSTANCES, exact, instance
+from fairbound.instances.data_instances import DATA
 from fairbound.problems.problem import Measured
 from fairbound.studies.checked import known
+from fairbound.studies.rows import missing
 from fairbound.studies.spec import Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -68,12 +70,13 @@ class Compare:
 
 
 def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
-    """Why an instance cannot be had, as where its optimum is not stored; "" where it can."""
+    """Why an instance cannot be had, as where its data are missing or its optimum is not stored; "" where it can."""
     try:
         exact.optimum(given["instance"])
     except OptionError as error:
         return str(error)
-    return ""
+    source = DATA.get(given["instance"])
+    return "" if source is None else missing({"dataset": source}, data_dir)
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:

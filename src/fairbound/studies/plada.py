@@ -40,7 +40,7 @@ from fairbound.rows.split import stratified_split
 from fairbound.solver.solve import solve
 from fairbound.studies import compare
 from fairbound.studies.mean_bound import MeanBound
-from fairbound.studies.rows import checksum, load_rows, standardised
+from fairbound.studies.rows import checksum, load_rows, missing, standardised
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -81,6 +81,11 @@ class Options:
         if self.mean and (self.group or self.ranked):
             raise OptionError(f"mean is of the groups of {CRIME!r}; leave it out with group and with ranked rows.")
         constraint(self.constraint)
+
+
+def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
+    """Why a data set cannot be had; "" where it can."""
+    return missing(given, data_dir)
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:

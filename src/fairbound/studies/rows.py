@@ -133,6 +133,8 @@ def check_shares(shares: Sequence[float]) -> None:
 
 def missing(given: Mapping[str, Any], data_dir: str | None) -> str:
     """Why the data set of a task's options cannot be had; "" where it can."""
+    if given["dataset"] == GENERATED:
+        return ""
     try:
         load(given["dataset"], data_dir, **given.get("options", {}))
     except DataError as error:

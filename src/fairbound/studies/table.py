@@ -94,9 +94,17 @@ def summarise(study: StudySpec, runs: dict[tuple[str, str], list[Run]]) -> tuple
             joined = {k: [entry for block in there for entry in block[k]] for k in ("data", "about", "findings")}
             there = [{"key": item.key, "title": item.title, "item": item.key, **joined}]
         blocks += there
-    said = [f for block in blocks for f in block["findings"]]
+    said = _once([f for block in blocks for f in block["findings"]])
     overall = measures.overall(study, said, results) if hasattr(measures, "overall") else []
     return results, {"schema": "fairbound.study-summary/2", "findings": overall, "blocks": blocks}
+
+
+def _once(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The findings, of which the first of those that have a text "again" keeps its own, and the others take that."""
+    texts = [finding.pop("again", None) for finding in findings]
+    for finding, again in [pair for pair in zip(findings, texts, strict=True) if pair[1]][1:]:
+        finding["text"] = again
+    return findings
 
 
 def _numbers(measures: Any, runs: list[Run], compare: Any) -> Numbers:

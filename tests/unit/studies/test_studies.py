@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import sys
 import tomllib
@@ -20,11 +21,11 @@ from fairbound.base import series
 from fairbound.base.errors import DataError, OptionError
 from fairbound.methods import SGD
 from fairbound.studies import deep_benchmark, load_spec, names, run_study
-from fairbound.studies.compare import apart
+from fairbound.studies.compare import apart, lowest
 from fairbound.studies.library import parse
 from fairbound.studies.rows import LabelledRows, divided, load_rows
 from fairbound.studies.store import is_done, read_cell_records, read_result, write_cell
-from fairbound.studies.table import Block, rows_of
+from fairbound.studies.table import Block, _once, rows_of
 from fairbound.studies.task import Run, one_thread
 from fairbound.studies.tuning import choose
 from fairbound.studies.workers import slowdown, workers
@@ -408,6 +409,41 @@ def test_data_that_is_absent_is_replaced_and_named(tmp_path):
     (tmp_path / "2018" / "1-Year").mkdir(parents=True)
     (tmp_path / "2018" / "1-Year" / "psam_p40.csv").write_text("")
     assert _placed(load_spec("deep-benchmark").only(["table3"]), str(tmp_path))[0].items[0].data == ("acs-ok",)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_missing_data_folder_is_said_before_the_first_cell(name, monkeypatch):
+    """Of every study that needs files: by the error where nothing is left, else by a note."""
+    from fairbound.studies.runner import _placed
+
+    monkeypatch.delenv("FAIRBOUND_DATA", raising=False)
+    study = load_spec(name).quickly()
+    try:
+        study, notes = _placed(study, None)
+    except (OptionError, DataError) as error:
+        study, notes = None, [str(error)]
+    assert any("needs a folder of data files: pass data_dir" in note for note in notes)
+    left = {d for item in study.items for d in item.data} if study else set()
+    assert all(key.startswith(("inventory", "adult")) for key in left)
+
+
+def test_the_items_of_a_study_are_listed_where_they_are_few():
+    words = "has no item 'figure9'; did you mean 'figure3'? There are: figure1, figure2, figure3, figure3-large."
+    with pytest.raises(OptionError, match=re.escape(words)):
+        load_spec("level-set").only(["figure9"])
+    with pytest.raises(OptionError, match=r"did you mean 'a9a-\w+'\?$"):
+        load_spec("partial-fairness").only(["a9a-rival"])
+
+
+def test_why_methods_are_not_told_apart_is_said_once():
+    numbers = {m: {"loss": {0: v}, "gap": {0: -v}} for m, v in (("a", 0.2), ("b", 0.1))}
+    found = [lowest(numbers, {"a": "A", "b": "B"}, column, f"lowest {column}") for column in ("loss", "gap", "none")]
+    said = [finding["text"] for finding in _once([f for f in found if f is not None])]
+    assert said == [
+        "Lowest loss: B (0.1000); one run of a method cannot tell it apart from A, 3 of the same seeds can.",
+        "Lowest gap: A (-0.2000), not told apart.",
+    ]
+    assert all("again" not in finding for finding in found if finding is not None)
 
 
 def test_tuning_gives_every_method_as_many_trials_and_judges_on_validation_rows(tmp_path):
