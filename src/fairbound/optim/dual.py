@@ -59,7 +59,7 @@ from fairbound.optim.multipliers import evened, moved, noise_of, rooms, shrunk
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import usual
 from fairbound.optim.state import DualReport, as_tensors, checked_state, fresh_state, identity
-from fairbound.optim.together import check_built_alike, warn_of_processes_apart
+from fairbound.optim.together import check_built_alike, options_of, warn_of_processes_apart
 from fairbound.optim.weighted import Weights, weighted_loss
 
 MOST_STEPS = 64  # most steps that an update waits for rows
@@ -330,8 +330,8 @@ class Dual:
         world = processes(self.distributed)
         if not self._built_alike:
             if world > 1:
-                options = {"options": [*(b.text for b in self.stated), str(self.config), f"memory={self.memory:g}"]}
-                check_built_alike({**self._identity(), **options}, world, self._place[0])
+                options = options_of(self.stated, self.config, self.memory)
+                check_built_alike({**self._identity(), "options": options}, world, self._place[0])
             elif not self.distributed:
                 warn_of_processes_apart()
             self._built_alike = True
