@@ -60,3 +60,19 @@ def test_the_first_loop_of_the_page_ends_within_its_bound_whatever_the_seed(seed
     rows = names["model"](names["features"]), names["targets"], names["group"]
     (value,) = names["dual"].measure([rows]).values()
     assert f"manual_seed({seed})" in text and value <= 0.05
+
+
+def test_the_bound_of_the_linear_terms_binds(capsys):
+    (text,) = (text for _, text in blocks("level_sets.md") if "LinearTerms" in text)
+    assert "without the bound f would be 0.34" in text
+    found = []
+    for bound in ("[0.6]", "[5.0]"):
+        names: dict[str, Any] = {}
+        exec(
+            "import fairbound as fb\nfrom fairbound.methods import CertifiedLevelSet\n" + text.replace("[0.6]", bound),
+            names,
+        )
+        found.append(names["mine"].evaluate(names["solution"].last))
+    bounded, free = found
+    assert float(bounded.f) == pytest.approx(0.91, abs=0.02) and -0.01 < float(bounded.g) <= 0
+    assert float(free.f) == pytest.approx(0.34, abs=0.01) and float(free.g) < -1
