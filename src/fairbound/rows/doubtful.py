@@ -79,7 +79,8 @@ def twin_words(X: Any, groups: Groups) -> list[str]:
     for attribute, labels, code in groups.by_attribute:
         for name in names if len(code) >= FEWEST * len(labels) else ():
             column = frame.get_column(name)
-            if all(_one_to_one(column[:rows], code[:rows]) for rows in (FIRST, len(code))):
+            told = (_one_to_one(column[:rows], code[:rows]) for rows in (FIRST, len(code)))
+            if all(told) and len(np.unique(code[code >= 0])) > 1:  # of one group a constant column tells nothing
                 out.append(
                     f"Column {str(name)!r} is the sensitive attribute {attribute!r} by another name, one value for each group, and a "
                     "feature: predictions use the group. Leave it out of X (--drop) if they must not."

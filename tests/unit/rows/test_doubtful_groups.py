@@ -103,6 +103,14 @@ def test_a_feature_that_is_a_group_by_another_name_is_told():
     assert not twin_words(X[:8], Groups.of({"sex": sex[:8]}))  # too few rows to tell it from chance
     unknown = Groups.of({"sex": np.where(np.arange(300) < 250, sex, None)})
     assert len(twin_words(X.assign(title=[*title[:250], *["Dr"] * 50]), unknown)) == 2  # rows of no group say nothing
+    one = sex == "f"
+    for alone in (
+        Groups.of({"sex": sex[one]}),
+        Groups.of({"sex": np.where(one, sex, None)}),
+        groups.take(np.flatnonzero(one)),
+    ):
+        rows = X[one] if len(alone) == one.sum() else X
+        assert not twin_words(rows.assign(title="Ms", code=1.0), alone)  # a constant is no name of the one group
 
 
 @pytest.mark.parametrize(
