@@ -15,7 +15,7 @@ What becomes of a column, decided on the training table:
   2024-05-31, 31.05.2024, 31-May-2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, or times of a day such as 9:05 PM (a part of a day), where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
-  ``name=(missing)``. Blanks around a text do not count, an empty text is missing, and 1, 1.0 and "1" are one category.
+  ``name=(missing)``. Blanks around a text do not count, an empty text is missing; 1, 1.0 and "1" are one, "1.0" and 007 others.
 - whole numbers stay numbers, however few: say ``categorical=("code",)`` or give the column a categorical type.
 - a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without
   column types, are numbers where they have more than 50 (or ``max_categories``) different values and no leading zeros. Text
@@ -24,9 +24,9 @@ What becomes of a column, decided on the training table:
 - dropped, with the reason in ``dropped`` and a warning: constant columns, columns with no known value, text nearly
   unique per row.
 
-At prediction a value not seen in training goes to ``name=(other)`` where that column exists, else its row has zeros in
-all columns of that name; either way it is counted in the :class:`EncodeReport`. So is a missing value; a category
-column that had none in training treats it like an unseen one.
+At prediction a value spelt as none of training is the one that has its number or truth value (1.0 for "1", TRUE for True; not 007
+for "7"). Else it goes to ``name=(other)`` where that column exists, or its row has zeros in all columns of that name, and it is
+counted in the :class:`EncodeReport`. So is a missing value; a category column that had none in training treats it like an unseen one.
 """
 
 from __future__ import annotations

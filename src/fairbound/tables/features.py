@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,11 @@ from fairbound.base.errors import DataError
 from fairbound.tables.cells import MISSING
 from fairbound.tables.columns import Column, as_category, as_number, has_leading_zero, is_number
 from fairbound.tables.dates import as_days, no_date
+from fairbound.tables.notation import Notations
 from fairbound.tables.numbers import NumberFeature, slices
 from fairbound.tables.options import TableOptions
 
 OTHER = "(other)"
-TRUTH = {0.0: "False", 1.0: "True"}
-"""What numbers mean where a column held True and False in training."""
 TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
 LOOKED_AT = 100  # texts of a column, evenly spread
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
@@ -55,16 +55,24 @@ class CategoryFeature:
         """Names of its features, in order."""
         return [f"{self.name}={value}" for value in self.texts]
 
+    @cached_property
+    def _notations(self) -> Notations:
+        return Notations(self.values)
+
     def places(self, column: Column) -> tuple[np.ndarray, Unseen]:
         """(k + 1,) number of the feature of this column that is 1 for each of the column's categories, -1 for none, and
         last that of a missing value; and the rows without a feature.
 
         Those are values unseen in training and those too rare in it, which share (other). The rare ones are not told
-        apart, because their texts are not stored: a value that few people share has no place in a model file.
+        apart, because their texts are not stored: a value that few people share has no place in a model file. A value
+        spelt as none of training is looked up in other notations too (`Notations`).
         """
         place = {value: i for i, value in enumerate(self.values)}
         other = len(self.values) if self.other else -1
         gap = len(self.values) + self.other if self.missing else other
+        for text in column.categories:
+            if text not in place and (value := self._notations.find(text)) is not None:
+                place[text] = place[value]
         where = np.array([*(place.get(text, other) for text in column.categories), gap])
         known = {*place, OTHER} if self.other else set(place)
         new = np.array([*(text not in known for text in column.categories), False])
@@ -202,7 +210,7 @@ def names_out(
 def converted(column: Column, spec: Feature) -> Column:
     """Bring a column at prediction to the kind that was learnt."""
     if isinstance(spec, CategoryFeature):
-        return _with_truth(as_category(column), spec)
+        return as_category(column)
     column = as_days(column, spec.order) if spec.kind == "days" else as_number(column)
     if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
         either = "dates or durations"  # days both, of which only texts are known to be dates
@@ -213,11 +221,3 @@ def converted(column: Column, spec: Feature) -> Column:
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
         )
     return column
-
-
-def _with_truth(column: Column, spec: CategoryFeature) -> Column:
-    """The categories of a column at prediction, 0 and 1 as False and True where these alone were learnt."""
-    if not spec.values or not set(spec.values) <= set(TRUTH.values()):
-        return column
-    texts = (TRUTH.get(float(text), text) if is_number(text) else text for text in column.categories)
-    return replace(column, categories=tuple(texts))

@@ -18,10 +18,10 @@ from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionErr
 from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
+from fairbound.tables.notation import MISSING_WORDS
 from fairbound.tables.opening import check_plain, how_written, opened, read_text, undecoded
 from fairbound.tables.records import any_field_size, before_header, begins_at, check_widths, first_lines, records, sniff
 
-_MISSING_TOO = ("?", ".")  # the latter in files of SAS and Stata
 INDEX = "Unnamed: 0"
 """What pandas calls a first column without a name."""
 
@@ -37,7 +37,7 @@ def read_table(
 
     The file may be gzip (seen from its first bytes); the separator is the one of ``,`` ``;`` tab under which the header
     has most fields, and a line ``sep=;`` before it is passed over. Blanks after a separator are dropped; empty cells, ``?``, ``.`` and pandas' usual words
-    (NA, NaN, null, ...) are missing. A first column without a name, where pandas and R write row numbers, is left out
+    (NA, NaN, null, ...) are missing, but where `kinds` has such a word as a known category. A first column without a name, where pandas and R write row numbers, is left out
     with a DataWarning. A column is numbers only where all its cells are, and none is a whole number with a zero before
     it: 01003 is a code, and its column text.
 
@@ -298,8 +298,8 @@ def _looked_through(file: _File, columns: Sequence[str], kinds: Kinds, reading: 
 def _as_read(text: str, separator: str, decimal: str | None) -> dict[str, Any]:
     """What `pandas.read_csv` is told of every file. text: its first lines, or all."""
     return {
-        "sep": separator, "decimal": decimal or ".", "na_values": _MISSING_TOO, "skiprows": before_header(text),
-        "skipinitialspace": True, "index_col": False, "low_memory": False,
+        "sep": separator, "decimal": decimal or ".", "keep_default_na": False, "na_values": MISSING_WORDS,
+        "skiprows": before_header(text), "skipinitialspace": True, "index_col": False, "low_memory": False,
     }  # fmt: skip
 
 

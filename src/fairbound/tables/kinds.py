@@ -14,10 +14,9 @@ from fairbound.rows.groups import label_text
 from fairbound.tables.columns import has_leading_zero
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import CategoryFeature
+from fairbound.tables.notation import MISSING_WORDS, Notations, key_text
 
-_PLAIN = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.(\d*?)0*)?")
-"""A number as most programs write it: its whole part, and its decimals without zeros at their end."""
-_TRUTH = {"true": "True", "TRUE": "True", "false": "False", "FALSE": "False"}
+WORDS = frozenset(MISSING_WORDS)
 BLOCK = 1 << 20
 """Characters of a file that are searched at once."""
 
@@ -28,9 +27,10 @@ class Kinds:
 
     text: their cells stay as they are written. numbers: they are numbers, even where their cells look like codes. keys:
     they tell persons or groups apart, so they are numbers only where these are called as the cells are: `key_text`.
-    known: of columns of text, the values that a saved model knows; a cell that is one of them in another notation, such
-    as true or 1.0, is read as that. look: whether the other columns of a file that is read in parts are looked
-    through before, so that all parts are read alike. verbatim: no cell is taken for missing, not even an empty one.
+    known: of columns of text, the values that a saved model knows; a cell that is one of them, None or NA too, is that
+    text, and one in another notation, such as true or 1.0, is read as it. look: whether the other columns of a file that
+    is read in parts are looked through before, so that all parts are read alike. verbatim: no cell is taken for missing,
+    not even an empty one.
     """
 
     text: frozenset[str] = frozenset()
@@ -56,7 +56,13 @@ class Kinds:
     def as_read(self, header: Sequence[str]) -> dict[str, Any]:
         """What `pandas.read_csv` is told. header: the names of all columns, in order."""
         types = {at: str for at, name in enumerate(header) if self.verbatim or name in self.text}
-        return {"dtype": types} | ({"keep_default_na": False, "na_values": []} if self.verbatim else {})
+        if self.verbatim:
+            return {"dtype": types, "na_values": []}
+        kept = {name: values & WORDS for name, values in self.known.items() if name in self.text and values & WORDS}
+        if kept.keys().isdisjoint(header):
+            return {"dtype": types}
+        missing = {at: sorted(WORDS - kept.get(name, frozenset())) for at, name in enumerate(header)}
+        return {"dtype": types, "na_values": missing}
 
     def named(self, frame: Any) -> None:
         """Write cells of text in a frame as `known` and `keys` have them. Warns: DataWarning where blanks at their ends
@@ -65,10 +71,10 @@ class Kinds:
             if frame[name].dtype.kind in "biufM" or self.verbatim:
                 continue
             values = self.known.get(name, frozenset()) if name in self.text else frozenset()
-            written, spelled = {}, defaultdict[str, list[str]](list)
+            written, spelled, otherwise = {}, defaultdict[str, list[str]](list), Notations(values)
             for cell in frame[name].dropna().unique():
                 spelled[str(cell).strip()].append(str(cell))
-                other = _as_known(str(cell), values)
+                other = _as_known(str(cell), values, otherwise)
                 if name in self.keys and other == cell and cell.strip() not in values:
                     other = key_text(cell)
                 if other != cell:
@@ -105,20 +111,9 @@ class Kinds:
         return replace(self, text=self.text | set(names))
 
 
-def key_text(cell: str) -> str:
-    """The name of a person or a group by a cell: 1.0 is 1 and true is True, as other programs write them; 01 is 01, and
-    1E5 is 1E5."""
-    bare = cell.strip()
-    if found := _PLAIN.fullmatch(bare):
-        return f"{found[1]}.{found[2]}" if found[2] else found[1]
-    return _TRUTH.get(bare, bare)
-
-
-def _as_known(cell: str, values: frozenset[str]) -> str:
-    if cell.strip() in values:
-        return cell
-    other = key_text(cell)
-    return other if other in values else cell
+def _as_known(cell: str, values: frozenset[str], otherwise: Notations) -> str:
+    """A cell as one of some values is spelt, if it is one in another notation; else as it is."""
+    return cell if cell.strip() in values else otherwise.find(cell) or cell
 
 
 def _number_name(cell: str) -> str | None:

@@ -163,6 +163,48 @@ def test_numbers_where_true_and_false_were_learnt_are_these(kind):
     assert not other[3, :3].any()
 
 
+FLOATS, WHOLE, TRUTHS = ["1.0", "2.0", "3.5"], [1, 2, 3.5], [True, False, True]
+IN_OTHER_NOTATIONS = [
+    (FLOATS, [WHOLE, ["1", "2", "3.5"], ["1.00", "2.", "3.50"], pd.Categorical(WHOLE), np.array(WHOLE, dtype=object)]),
+    (pd.Categorical(["1", "2", "3.5"]), [WHOLE, FLOATS, ["1.00", "2", "3.50"], pd.Categorical(WHOLE)]),
+    (pd.Categorical(WHOLE), [WHOLE, FLOATS, ["1", "2", "3.5"]]),
+    (pd.Categorical([1, 2, 4]), [["1.0", "2.0", "4.0"], pd.array([1, 2, 4], dtype="Int64"), [1.0, 2.0, 4.0]]),
+    (TRUTHS, [["true", "false", "true"], ["TRUE", "FALSE", "TRUE"], ["True", "False", "true"], [1, 0, 1], ["1.0", "0.0", "1"]]),
+    (["true", "false", "true"], [TRUTHS, ["TRUE", "FALSE", "True"], [1.0, 0.0, 1.0], ["1", "0", "1"]]),
+    (["1.0", "0.0", "1.0"], [TRUTHS, ["true", "false", "TRUE"], [1, 0, 1], ["1", "0", "1"]]),
+    (["01", "1", "007"], [["01", 1, "007"], ["01", "1.0", "007"]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("learnt", "later"), IN_OTHER_NOTATIONS, ids=[str(list(x)) for x, _ in IN_OTHER_NOTATIONS])
+def test_a_category_is_found_in_any_notation_of_its_number_or_truth_value(learnt, later):
+    def of(cells):
+        return pd.DataFrame({"c": cells, "x": [1.0, 2.0, 4.0]})
+
+    encoder = TableEncoder(EVERY).fit(of(learnt))
+    whole = encoder.transform(of(learnt))
+    assert len({tuple(row) for row in whole[:, :-1]}) == len(set(learnt))
+    for known in (encoder, TableEncoder.from_json(encoder.to_json())):
+        for cells in later:
+            np.testing.assert_array_equal(known.transform(of(cells)), whole)
+            assert not known.last_report.unseen
+
+
+def test_what_may_be_two_categories_or_is_a_code_is_none_of_them():
+    def of(*cells):
+        return pd.DataFrame({"c": cells, "x": np.arange(len(cells)) % 3.0})
+
+    encoder = TableEncoder(EVERY).fit(of("1", "1.0", "01", "7"))
+    assert encoder.feature_names[:4] == ("c=01", "c=1", "c=1.0", "c=7")
+    with pytest.warns(DataWarning, match=r"c: 4 of 7 rows have a value .*, '1\.00', '007', '1E0' and 1 more"):
+        got = encoder.transform(of("1", "1.0", "01", "1.00", "007", "1E0", "True"))
+    np.testing.assert_array_equal(got[:3, :4], np.eye(4)[[1, 2, 0]])
+    assert not got[3:, :4].any()
+    truth = TableEncoder(EVERY).fit(of("true", "false", "maybe"))
+    with pytest.warns(DataWarning, match="c: 2 of 4 rows have a value that training did not know, '1', '0'"):
+        assert truth.transform(of("TRUE", "1", "0", False))[:, :3].sum(axis=1).tolist() == [1, 0, 0, 1]
+
+
 def test_a_value_among_the_rare_ones_of_training_may_be_one_of_them():
     frame = pd.DataFrame({"c": ["a"] * 12 + ["b"] * 12 + ["r1"] * 3})
     encoder = TableEncoder(TableOptions(min_count=10)).fit(frame)
