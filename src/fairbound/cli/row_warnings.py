@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
@@ -9,8 +11,11 @@ import numpy as np
 
 from fairbound.base.names import shortlist
 from fairbound.rows.labels import stray_codes
+from fairbound.tables import Kinds
 from fairbound.tables.far_values import far_of
+from fairbound.tables.files import INDEX, Reading, csv_parts, is_parquet
 from fairbound.tables.identifiers import FEWEST, names_identifier
+from fairbound.tables.notation import MAY_BE_WORDS
 
 MOST_ROWS = 50
 """An identifier of persons has at most so many rows for each on average; others name places or kinds."""
@@ -19,6 +24,11 @@ COPIES = 0.1
 """Share of the rows from which on copies are spoken of ..."""
 FEWER = 10
 """... where chance would make so many times fewer."""
+
+OFTEN = 0.05
+"""Share of the rows from which on one word for a missing value is spoken of."""
+ROWS = 1 << 16
+"""Rows of a file that are read at once."""
 
 KEEP_ONE = "Keep one row of each person."
 TOGETHER = "--clusters {} takes the rows of each together."
@@ -105,3 +115,29 @@ def coded_numbers(frame: Any) -> tuple[str, ...]:
                 "Then empty these cells, or it is learnt from as an amount."
             )
     return tuple(out)
+
+
+def words_for_missing(frame: Any, path: str, file_format: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a reader must know of columns of text among the features in which many cells are one word, such as None, that
+    is taken for a missing value: it may be a category. The columns in question are read once more.
+
+    frame: the features in the CSV file `path`. file_format: as of `read_table`.
+    """
+    few = max(FEWEST, OFTEN * len(frame))
+    texts = [name for name in frame.columns if frame[name].dtype.kind not in "biufM" and frame[name].nunique() > 0]
+    texts = [name for name in texts if frame[name].isna().sum() >= few]
+    if not texts or is_parquet(path):
+        return ()
+    found, total = {name: Counter[str]() for name in texts}, 0
+    how = {**file_format, "kinds": Kinds(verbatim=True)}
+    for part in csv_parts(path, ROWS, texts, reading=Reading(told={INDEX}, even=True), **how):
+        total += len(part)
+        for name, counts in found.items():
+            counts.update(part[name][part[name].isin(MAY_BE_WORDS)].value_counts().to_dict())
+    return tuple(
+        f"Cells {word!r} of column {name} count as missing: {rows:,} of {total:,} rows. If they are a category, write them "
+        "otherwise, such as 'no', or save the table as Parquet, where they are text."
+        for name, counts in found.items()
+        for word, rows in counts.most_common(1)
+        if rows >= few
+    )

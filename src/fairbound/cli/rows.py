@@ -32,7 +32,7 @@ from fairbound.cli.columns import (
 from fairbound.cli.kinds import as_stated
 from fairbound.cli.options import FileOptions, RowOptions
 from fairbound.cli.outcome import say
-from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers
+from fairbound.cli.row_warnings import KEEP_ONE, coded_numbers, copied_rows, repeated_identifiers, words_for_missing
 from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
 from fairbound.rows.doubtful import twin_words
@@ -198,6 +198,7 @@ def rows_of_file(
     groups = groups_in(frame, attributes) or no_groups(len(frame))
     if chunk_rows is None:
         cautions = (*cautions, *(() if by else copied_rows(frame)), *coded_numbers(frame[features]))
+        notes += words_for_missing(frame[features], path, options.file_format)
     if chunk_rows is None and not options.keep_sensitive:
         cautions = (*cautions, *twin_words(frame[features], groups))
     for said in cautions:
