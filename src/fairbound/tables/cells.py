@@ -13,6 +13,8 @@ from fairbound.base.errors import DataError
 from fairbound.rows.reading import is_missing
 
 MISSING = "(missing)"
+DURATION = "duration"
+"""`Column.order` of days that are durations."""
 MICROSECONDS_PER_DAY = 86_400_000_000
 TO_DATES = "Make periods dates: column.dt.to_timestamp() in pandas."
 

@@ -22,7 +22,7 @@ import torch
 
 from fairbound.base.errors import DataError
 from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of, unmasked
-from fairbound.tables.cells import TO_DATES, CellTypeError, days_of, float_of, no_cell, stamp_of, text_of
+from fairbound.tables.cells import DURATION, TO_DATES, CellTypeError, days_of, float_of, no_cell, stamp_of, text_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
@@ -44,7 +44,8 @@ class Column:
     without types, which may be either).
     ``values``: number: (n,) floats or whole numbers of any type, often a view of the table; days: (n,) float64; NaN is
     missing. The others: (n,) codes into ``categories``, of as few bytes as they need, -1 is missing.
-    ``order``: of days that were texts with slashes what came first, or that they are times (`dates.ORDERS`), else "".
+    ``order``: of days that were texts with slashes what came first, or that they are times or durations (`dates.ORDERS`),
+    else "".
     """
 
     name: str
@@ -256,9 +257,11 @@ def _numbers(series: nw.Series[Any]) -> np.ndarray:
 
 
 def _plainer(series: Any) -> Any:
-    """A column of a library's sparse values, or of floats longer than 64 bits, in a type with an encoding; None of any
-    other."""
+    """A column of a library's sparse values, of floats longer than 64 bits, or of times of a zone whose name narwhals does
+    not read, such as America/New_York of pandas, in a type with an encoding; None of any other."""
     kind: Any = getattr(series, "dtype", None)
+    if getattr(kind, "tz", None) is not None and str(kind.tz) != "UTC":
+        return series.dt.tz_convert("UTC")
     if hasattr(kind, "fill_value") and hasattr(kind, "subtype"):
         return series.astype(kind.subtype)
     return series.astype(np.float64) if isinstance(kind, np.dtype) and kind.kind == "f" else None
@@ -273,7 +276,7 @@ def _from_series(name: str, series: nw.Series[Any]) -> Column:
     if isinstance(kind, nw.Date | nw.Datetime):
         return Column(name, "days", days_of(series.cast(nw.Datetime("us")).to_numpy()))
     if isinstance(kind, nw.Duration):
-        return Column(name, "days", days_of(series.cast(nw.Duration("us")).to_numpy()))
+        return Column(name, "days", days_of(series.cast(nw.Duration("us")).to_numpy()), order=DURATION)
     if isinstance(kind, nw.Categorical | nw.Enum):
         return _coded(name, "category", *_factorised(name, series.to_list()))
     if isinstance(kind, nw.String):
@@ -323,7 +326,8 @@ def _from_array(table: Any) -> list[Column]:
         array = array if array.dtype.itemsize <= 8 else array.astype(np.float64)
         return [Column(name, "number", array[:, j]) for j, name in enumerate(names)]
     if kind in "mM":
-        return [Column(name, "days", days_of(array[:, j])) for j, name in enumerate(names)]
+        order = DURATION if kind == "m" else ""
+        return [Column(name, "days", days_of(array[:, j]), order=order) for j, name in enumerate(names)]
     if kind in "bOU":
         return [_from_objects(name, array[:, j].tolist(), typed=False) for j, name in enumerate(names)]
     if kind == "c":

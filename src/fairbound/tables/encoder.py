@@ -12,7 +12,7 @@ What becomes of a column, decided on the training table:
   ``age>45 & job=admin``, after those of all columns (`fairbound.tables.pairing` has the test). There a missing number
   lies beyond nothing where training had gaps.
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
-  2024-05-31, 31.05.2024, 31-May-2024 or 5/31/2024 (where days above 12 show what comes first), with a time or not, or times of a day such as 9:05 PM (a part of a day), where they have more than 50 different values, or than a stated ``max_categories``.
+  2024-05-31, 2024/05/31, 31.05.2024, 31-May-2024, 5/31/2024 or 31-5-2024 (where days above 12 show what comes first), with a time or not, and that with its zone (+01:00) or not; times of a day such as 9:05 PM (a part of a day); or durations such as 1 days 02:35:51, where they have more than 50 different values, or than a stated ``max_categories``.
 - categories (bool, categorical, text, mixed objects): one 0/1 column ``name=value`` for each value of training; values
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
   ``name=(missing)``. Blanks around a text do not count, an empty text is missing; 1, 1.0 and "1" are one, "1.0" and 007 others.
@@ -391,7 +391,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"input: {shortlist(self._inputs, 8, quoted=True)}."
             )
         paired = zip(self._inputs, read.columns, strict=True)
-        return True, {name: Column(name, c.kind, c.values, c.categories) for name, c in paired}
+        return True, {name: replace(column, name=name) for name, column in paired}
 
     def _fit_sparse(self, table: Any) -> None:
         scale = learn_scale(table, self.options)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.tables.cells import MISSING
+from fairbound.tables.cells import DURATION, MISSING
 from fairbound.tables.columns import Column, as_category, as_number, has_leading_zero, is_number
 from fairbound.tables.dates import as_days, no_date
 from fairbound.tables.notation import Notations
@@ -212,10 +212,14 @@ def converted(column: Column, spec: Feature) -> Column:
     if isinstance(spec, CategoryFeature):
         return as_category(column)
     column = as_days(column, spec.order) if spec.kind == "days" else as_number(column)
-    if (column.kind == "days") != (spec.kind == "days") and not column.missing.all():
-        either = "dates or durations"  # days both, of which only texts are known to be dates
-        was, now = ("dates", "no dates") if column.coded else (either, "numbers")
-        was, now = (was, now) if spec.kind == "days" else ("numbers", either)
+    other = (column.kind == "days") != (spec.kind == "days")
+    if (other or (spec.order == DURATION != column.order)) and not column.missing.all():
+        now = "numbers" if column.kind != "days" else "durations" if column.order == DURATION else "dates"
+        was = "numbers" if spec.kind != "days" else "durations" if spec.order == DURATION else "dates"
+        if column.coded:
+            now = f"no {was}"
+        elif was == "dates" and not spec.order:
+            was = "dates or durations"  # folders written before they were told apart say neither
         such = f", such as {no_date(column, spec.order)!r}" if column.coded else ""
         raise DataError(
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."

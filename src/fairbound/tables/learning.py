@@ -122,7 +122,7 @@ def finite(column: Column, options: TableOptions) -> tuple[Column, int]:
     if count and options.infinite == "error":
         raise infinite_error(column.name, count, int(bad.argmax()))
     values[bad] = np.nan
-    return Column(column.name, column.kind, values), count
+    return replace(column, values=values), count
 
 
 def infinite_error(name: str, count: int, first: int) -> DataError:

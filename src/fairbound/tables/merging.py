@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,11 +35,12 @@ class Seen:
     mean: float = 0.0
     square: float = 0.0
     texts: Counter[str] = field(default_factory=Counter)
+    order: str = ""
 
     @classmethod
     def of(cls, column: Column) -> Seen:
         """The sums and counts of one part."""
-        seen = cls(column.name, rows=len(column.values))
+        seen = cls(column.name, rows=len(column.values), order=column.order)
         if column.coded:
             values = column.values[column.values >= 0]
         else:
@@ -75,6 +76,7 @@ class Seen:
         if other.kind is None:
             return
         self._agree(other.kind, start)
+        self.order = self.order or other.order
         self.texts.update(other.texts)
         if len(self.texts) > MOST_TEXTS:
             raise DataError(f"column {self.name!r} has over {MOST_TEXTS:,} different texts. Leave it out.")
@@ -111,6 +113,10 @@ class Seen:
 
         Raises: DataError for numbers too large or too small for sums of squares.
         """
+        found, reason = self._number_feature()
+        return None if found is None else replace(found, order=self.order), reason
+
+    def _number_feature(self) -> tuple[NumberFeature | None, str | None]:
         known, gaps = self.rows - self.missing, self.missing / self.rows
         if self.low == self.high:
             return constant_number(self.name, str(self.kind), self.low, gaps)

@@ -47,7 +47,7 @@ class NumberFeature:
     low: float | None = None  # of a range that held all values of training; None in folders written before it was kept
     high: float | None = None
     gaps: float = 0.0  # share of the training rows without a value
-    order: str = ""  # of days that were texts with slashes, as of `Column`
+    order: str = ""  # of days, as of `Column`
 
     @property
     def feature_names(self) -> list[str]:
@@ -258,8 +258,9 @@ def _learn_ordinary(column: Column, values: np.ndarray, knots: int) -> NumberFea
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
     ends = range_of(float(values.min()), float(values.max()))
+    known = knots_of(values, knots)
     return NumberFeature(
-        column.name, column.kind, mean, sd, median_of(values), False, knots_of(values, knots), (), *ends
+        column.name, column.kind, mean, sd, median_of(values), False, known, (), *ends, order=column.order
     )
 
 

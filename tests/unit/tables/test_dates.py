@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fairbound.base.errors import DataError, DataWarning
-from fairbound.tables import TableEncoder, TableOptions
+from fairbound.tables import TableEncoder, TableOptions, read_table
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoded import Encoded
 
@@ -21,7 +21,7 @@ def table(texts) -> pd.DataFrame:
 @pytest.mark.parametrize(
     "written",
     [
-        "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M%p", "%m/%d/%Y %-H:%M",
+        "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M%p", "%m/%d/%Y %-H:%M",
     ],
 )  # fmt: skip
 def test_dates_with_slashes_are_days_in_the_order_that_training_shows(written, recwarn):
@@ -47,6 +47,76 @@ def test_dates_with_the_name_of_the_month_are_days(written, recwarn):
     assert encoder.feature_names == ("t", "x") and not recwarn
     days = WHEN.dt.floor("min" if ":" in written else "D")
     np.testing.assert_allclose(encoder.transform(table(texts)), TableEncoder().fit_transform(table(days)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "%Y/%m/%d", "%Y.%m.%d", "%Y-%-m-%-d", "%Y/%m/%d %H:%M:%S", "%Y/%m/%dT%H:%M", "%Y-%m-%d %H:%M:%S+00:00",
+        "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S.%f UTC", "%Y-%m-%d %H:%M:%S.%f000", "%d.%m.%Y %H:%M-00",
+    ],
+)  # fmt: skip
+def test_dates_that_begin_with_the_year_or_name_their_zone_are_days(written, recwarn):
+    texts = WHEN.dt.strftime(written)
+    encoder = TableEncoder().fit(table(texts))
+    assert encoder.feature_names == ("t", "x") and not recwarn
+    days = WHEN if "H" in written else WHEN.dt.floor("D")
+    np.testing.assert_array_equal(encoder.transform(table(texts)), TableEncoder().fit_transform(table(days)))
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kolkata", "America/St_Johns", "Etc/GMT+5", "UTC", "+05:30"])
+@pytest.mark.parametrize("part", ["0s", "123456us", "123456789ns"])
+def test_times_of_a_zone_are_read_as_pandas_writes_them(zone, part, tmp_path):
+    frame = table((WHEN + pd.Timedelta(part)).dt.tz_localize("UTC").dt.tz_convert(zone))
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    encoder = TableEncoder().fit(frame)
+    texts = read_table(tmp_path / "own.csv")
+    assert texts.t.map(type).eq(str).all()
+    np.testing.assert_array_equal(encoder.transform(texts), encoder.transform(frame))
+    np.testing.assert_array_equal(TableEncoder().fit_transform(texts), encoder.transform(frame))
+    with pytest.raises(DataError, match=r"holds no dates now, such as '2020-02-01 00:30:00\+15:00'"):
+        encoder.transform(table(["2020-02-01 00:30:00+15:00"]))
+
+
+LONG = pd.Series(pd.to_timedelta(np.arange(80) * 7919 - 90_000, unit="s"))
+
+
+@pytest.mark.parametrize("part", ["0s", "5ms", "123456us"])
+@pytest.mark.parametrize("days", [False, True])
+def test_durations_are_read_as_pandas_and_python_write_them(days, part, tmp_path, recwarn):
+    long = pd.Series(pd.to_timedelta(np.arange(80) - 5, unit="D")) if days else LONG + pd.Timedelta(part)
+    table(long).to_csv(tmp_path / "own.csv", index=False)
+    python = [str(one.to_pytimedelta()) for one in long]
+    texts = [read_table(tmp_path / "own.csv").t, [text if "day" in text else f"0 days, {text}" for text in python]]
+    encoder = TableEncoder().fit(table(long))
+    for known in (encoder, TableEncoder.from_json(encoder.to_json()), TableEncoder().fit(table(texts[0]))):
+        assert known.feature_names == ("t", "x")
+        for cells in (long, *texts):
+            np.testing.assert_array_equal(known.transform(table(cells)), encoder.transform(table(long)))
+    assert not recwarn
+
+
+def test_a_column_of_durations_is_called_one_and_is_no_other_kind():
+    parts = [table(LONG)[:30], table(LONG)[30:]]
+    chunked = TableEncoder()
+    Encoded.of(chunked, Chunks(lambda: parts))
+    unnamed = TableEncoder().fit(LONG.to_numpy()[:, None])
+    with pytest.warns(DataWarning, match="only its missing indicator is kept"):
+        constant = TableEncoder().fit(table(pd.Series([pd.Timedelta("3h"), None] * 40)))
+    for encoder in (TableEncoder().fit(table(LONG)), chunked, constant):
+        for cells, said in (
+            (["soon"], "durations in training and holds no durations now, such as 'soon'"),
+            ([1.5], "durations in training and holds numbers now"),
+            (WHEN[:1], "durations in training and holds dates now"),
+        ):
+            with pytest.raises(DataError, match=f"'t' held {said}"):
+                encoder.transform(table(cells))
+        assert encoder.transform(table([None])).shape == (1, len(encoder.feature_names))
+    with pytest.raises(DataError, match="'x0' held durations in training and holds dates now"):
+        unnamed.transform(WHEN.to_numpy()[:, None])
+    assert unnamed.transform(LONG.to_numpy()[:, None]).any()
+    with pytest.raises(DataError, match="'x' held numbers in training and holds durations now"):
+        TableEncoder().fit(table(WHEN)).transform(table(WHEN).assign(x=LONG))
 
 
 @pytest.mark.parametrize("written", ["%H:%M", "%-H:%M:%S", "%I:%M %p"])
@@ -84,6 +154,7 @@ def test_hours_and_months_that_are_none_are_no_times(texts):
     "texts",
     [
         [f"{1 + i % 12}/{1 + i // 12 % 12}/2020" for i in range(300)],  # no day above 12
+        [f"{1 + i % 12:02}-{1 + i // 12 % 12:02}-2020" for i in range(300)],
         [f"{1 + i % 12}/{13 + i % 15}/20{20 + i % 5}" for i in range(200)] + ["13/1/2020"] * 5,  # both
         [f"{1 + i % 12}/{13 + i % 15}/{20 + i % 5}" for i in range(300)],  # the century is not known
         [f"{1 + i % 12}/{13 + i % 15}/20{20 + i % 5} {i % 2 * 13}:00 PM" for i in range(300)],  # no such hour
