@@ -15,6 +15,8 @@ from fairbound.rows.reading import is_missing
 MISSING = "(missing)"
 DURATION = "duration"
 """`Column.order` of days that are durations."""
+WHOLE = 2.0**53
+"""From here on float64 does not tell all whole numbers apart."""
 MICROSECONDS_PER_DAY = 86_400_000_000
 TO_DATES = "Make periods dates: column.dt.to_timestamp() in pandas."
 
@@ -38,7 +40,7 @@ def text_of(value: object, name: str) -> str | None:
         number = float(value)
         if number != number:
             return None
-        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+        return str(int(number)) if number.is_integer() and abs(number) < WHOLE else repr(number)
     if type(value).__name__ == "Interval":  # of pandas.cut
         return str(value)
     raise no_cell(name, value)

@@ -22,7 +22,17 @@ import torch
 
 from fairbound.base.errors import DataError
 from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of, unmasked
-from fairbound.tables.cells import DURATION, TO_DATES, CellTypeError, days_of, float_of, no_cell, stamp_of, text_of
+from fairbound.tables.cells import (
+    DURATION,
+    TO_DATES,
+    WHOLE,
+    CellTypeError,
+    days_of,
+    float_of,
+    no_cell,
+    stamp_of,
+    text_of,
+)
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+")
@@ -40,8 +50,8 @@ class Column:
     """One column of n rows.
 
     ``kind``: "number"; "days" (dates as days since 1970-01-01 UTC, durations as days); "category" (the type says so:
-    bool, categorical, enum); "text" (strings or mixed objects); "loose" (numbers kept as objects, or strings of a table
-    without types, which may be either).
+    bool, categorical, enum); "text" (strings or mixed objects); "loose" (strings of a table without types, and numbers kept
+    as objects of which a float may not tell all, which may be either).
     ``values``: number: (n,) floats or whole numbers of any type, often a view of the table; days: (n,) float64; NaN is
     missing. The others: (n,) codes into ``categories``, of as few bytes as they need, -1 is missing.
     ``order``: of days that were texts with slashes what came first, or that they are times or durations (`dates.ORDERS`),
@@ -206,7 +216,8 @@ def _from_texts(name: str, series: nw.Series[Any]) -> Column:
 
 
 def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
-    """A column of Python objects: dates -> days, bools -> category, else text; if not ``typed``, numbers -> number."""
+    """A column of Python objects: dates -> days, bools -> category, numbers -> number, else text. If ``typed``, numbers with
+    bools among them, and whole ones that a float does not tell apart, may be codes and stay loose."""
     codes, unique = _factorised(name, values)
     known = [value for value in unique if not is_missing(value)]
     if known and all(isinstance(v, dt.date) for v in known):
@@ -217,7 +228,8 @@ def _from_objects(name: str, values: Iterable[object], typed: bool) -> Column:
     if known and all(isinstance(v, bool) for v in known):
         return _coded(name, "category", codes, unique)
     numeric = bool(known) and all(isinstance(v, Real | Decimal) for v in known)
-    if numeric and not typed:
+    codes_maybe = typed and any(isinstance(v, bool) or (isinstance(v, int) and abs(v) >= WHOLE) for v in known)
+    if numeric and not codes_maybe:
         numbers = np.array([np.nan if is_missing(v) else float_of(v) for v in unique])
         return Column(name, "number", numbers[codes])
     return _coded(name, "loose" if numeric or not typed else "text", codes, unique)

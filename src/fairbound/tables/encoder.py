@@ -17,8 +17,8 @@ What becomes of a column, decided on the training table:
   rarer than ``min_count`` and those beyond ``max_categories`` share ``name=(other)``; missing is the category
   ``name=(missing)``. Blanks around a text do not count, an empty text is missing; 1, 1.0 and "1" are one, "1.0" and 007 others.
 - whole numbers stay numbers, however few: say ``categorical=("code",)`` or give the column a categorical type.
-- a frame's text stays a category even if all of it is numbers; numbers kept as objects, and texts in a table without
-  column types, are numbers where they have more than 50 (or ``max_categories``) different values and no leading zeros. Text
+- a frame's text stays a category even if all of it is numbers; numbers kept as objects (Decimal too) are numbers, and texts in a
+  table without column types are where they have more than 50 (or ``max_categories``) different values and no leading zeros. Text
   that is a number in nearly all rows is an error: most likely of typing. A warning names text that becomes categories
   though most of at least ten different values are numbers, unless all are whole ones, and few enough for a feature each.
 - dropped, with the reason in ``dropped`` and a warning: constant columns, columns with no known value, text nearly

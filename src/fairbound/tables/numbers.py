@@ -13,13 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.tables.cells import MISSING
+from fairbound.tables.cells import MISSING, WHOLE
 from fairbound.tables.columns import Column
 
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
-WHOLE = 2.0**53
-"""From here on float64 does not tell all whole numbers apart."""
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
 

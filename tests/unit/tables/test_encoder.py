@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import tracemalloc
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -252,13 +254,65 @@ def test_literal_other_and_missing_texts_do_not_collide_with_the_pools():
 
 def test_whole_numbers_stay_numbers_unless_the_type_says_category():
     codes = [1, 2, 1, 2, 3]
-    assert TableEncoder(EVERY).fit(pd.DataFrame({"c": codes})).feature_names == ("c",)
-    for typed in (pd.Series(codes, dtype="category"), pd.Series(codes, dtype=object), pd.Series(map(str, codes))):
+    for plain in (codes, pd.Series(codes, dtype=object)):
+        assert TableEncoder(EVERY).fit(pd.DataFrame({"c": plain})).feature_names == ("c",)
+    for typed in (pd.Series(codes, dtype="category"), pd.Series(map(str, codes))):
         encoder = TableEncoder(EVERY).fit(pd.DataFrame({"c": typed}))
         assert encoder.feature_names == ("c=1", "c=2", "c=3")
         assert encoder.transform(pd.DataFrame({"c": [2.0]})).tolist() == [[0, 1, 0]]
     named = TableEncoder(TableOptions(min_count=1, categorical=("c",))).fit(pd.DataFrame({"c": codes}))
     assert named.feature_names == ("c=1", "c=2", "c=3")
+
+
+@pytest.mark.parametrize("kind", [int, float, Decimal, np.int8, np.float64, Fraction])
+@pytest.mark.parametrize("values", [7, 90])
+def test_numbers_kept_as_objects_are_the_numbers_that_they_are(kind, values):
+    plain = pd.DataFrame({"n": np.arange(400) % values + 1.0, "x": np.arange(400) % 13})
+    cells = pd.Series([kind(int(n)) for n in plain.n], dtype=object)
+    gaps = np.arange(400) % 9 == 0
+    for own, none in ((plain, None), (plain.assign(n=plain.n.mask(gaps)), [None, np.nan, pd.NA])):
+        kept = (
+            cells
+            if none is None
+            else pd.Series([none[i % 3] if i in np.flatnonzero(gaps) else cells[i] for i in range(400)], dtype=object)
+        )
+        for frame in (
+            plain.assign(n=kept),
+            pl.DataFrame(
+                {"n": pl.Series([None if pd.isna(v) else v for v in kept], dtype=pl.Object), "x": plain.x.to_numpy()}
+            ),
+        ):
+            encoder = TableEncoder().fit(frame)
+            assert encoder.feature_names[0] == "n" and encoder.options.many == 50
+            np.testing.assert_array_equal(encoder.transform(frame), TableEncoder().fit_transform(own))
+            np.testing.assert_array_equal(encoder.transform(own), TableEncoder().fit_transform(own))
+    parts = Chunks(lambda: [plain.assign(n=cells)[:200], plain[200:]])
+    whole = TableEncoder().fit_transform(plain)
+    np.testing.assert_allclose(encode_chunks(TableEncoder(), parts, ALONE)[0], whole, atol=1e-6)
+
+
+def test_objects_that_may_be_codes_are_categories_as_they_were(recwarn):
+    for cells in ([True, 2, 3], [10**16, 10**16 + 1, 3], [1, 2, "3"], ["1", "2", "3"]):
+        frame = pd.DataFrame({"n": pd.Series(cells * 40, dtype=object), "x": np.arange(120) % 7})
+        encoder = TableEncoder().fit(frame)
+        assert encoder.feature_names == (*(f"n={cell}" for cell in sorted(map(str, cells))), "x")
+    stated = TableEncoder(TableOptions(categorical=("n",))).fit(
+        frame.assign(n=pd.Series([1, 2.5, 3] * 40, dtype=object))
+    )
+    assert stated.feature_names == ("n=1", "n=2.5", "n=3", "x")
+    infinite = frame.assign(n=pd.Series([1, Decimal("Infinity"), 3] * 40, dtype=object))
+    with pytest.raises(DataError, match="column 'n' has 40 infinite values, the first in row 1"):
+        TableEncoder().fit(infinite)
+
+
+def test_a_saved_model_that_took_objects_for_categories_reads_them_so():
+    frame = pd.DataFrame({"n": pd.Series([1, 2, 3.5] * 40, dtype=object), "x": np.arange(120) % 7})
+    saved = TableEncoder(TableOptions(categorical=("n",))).fit(frame).to_json().replace('"n"\n  ]', "]", 1)
+    older = TableEncoder.from_json(saved)
+    assert older.feature_names == ("n=1", "n=2", "n=3.5", "x")
+    texts = frame.assign(n=frame.n.map({1: "1", 2: "2", 3.5: "3.5"}))
+    np.testing.assert_array_equal(older.transform(frame), older.transform(texts))
+    assert not older.last_report.unseen
 
 
 def test_untyped_text_of_many_numbers_is_a_number_and_leading_zeros_make_codes():
@@ -684,7 +738,8 @@ def test_json_round_trip_transforms_bit_for_bit_and_output_is_sound(frame, other
     order = np.random.default_rng(0).permutation(len(frame))
     np.testing.assert_array_equal(encoder.transform(frame.iloc[order]), got[order])  # rows do not affect each other
     for name in encoder.columns:  # the 0/1 columns of a category sum to one: the training table has no unseen value
-        if name.startswith(("bool", "text", "mixed")) and name not in encoder.feature_names:
+        spec = next(spec for spec in encoder.learnt if spec.name == name)
+        if name.startswith(("bool", "text", "mixed")) and spec.kind == "category":
             block = [j for j, f in enumerate(encoder.feature_names) if f.startswith(f"{name}=")]
             assert (got[:, block].sum(axis=1) == 1).all()
     mixed = pd.concat([frame.iloc[:0], other]).reindex(columns=frame.columns)
