@@ -688,6 +688,7 @@ MUTANTS = {
     "quadratics: a multiple of one matrix counts once": Mutant("subproblems/quadratics.py", "multiples[:, None] * np.maximum(eigenvalues, 0.0)", "np.maximum(multiples[:, None], 1.0) * np.maximum(eigenvalues, 0.0)", "unit/subproblems/test_quadratics.py"),
     "quadratics: one matrix, not turned": Mutant("subproblems/quadratics.py", "            self._basis = self._basis @ turned\n", "", "unit/subproblems/test_quadratics.py"),
     "quadratics: any matrices are multiples": Mutant("subproblems/quadratics.py", "(apart <= 1e-12 * sizes)", "(apart <= 1e12 * sizes)", "unit/subproblems/test_quadratics.py"),
+    "notations: a word for all models": Mutant("cli/kinds.py", "frame[name].mask(gone)", "frame[name]", "unit/cli/test_learnt_words.py"),
     "notations: codes lose their zeros": Mutant("tables/notation.py", r"(-?(?:0|[1-9]\d*))", r"0*(-?(?:0|[1-9]\d*))", "unit/tables/test_encoder.py"),
     "notations: of two values the first": Mutant("tables/notation.py", "value if key not in self._of else None", "self._of.get(key, value)", "unit/tables/test_encoder.py"),
     "notations: what a model learnt is missing": Mutant("tables/kinds.py", "sorted(WORDS - kept.get(name, frozenset()))", "sorted(WORDS)", "unit/cli/test_learnt_words.py"),

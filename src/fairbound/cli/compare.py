@@ -37,6 +37,7 @@ from fairbound.cli.judged_model import (
     model_of_two_classes,
 )
 from fairbound.cli.judging_options import CompareOptions
+from fairbound.cli.kinds import as_read_for
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
@@ -205,7 +206,7 @@ def _decided(
     """Logits (n,) of a saved model, or of a column of decisions or scores that nobody knows the outcomes of."""
     with in_file(options.data, frame.index.to_numpy()):
         if model is not None:
-            return model.decision_function(frame, groups)
+            return model.decision_function(as_read_for(model, frame, options.data), groups)
         column = one_column(named, frame.columns, "A or B (no folder of this name)")
         numbers, _, words = read_decisions(frame[column], options.threshold, None, options.positive)
         return as_logits(numbers, None if words is not None else options.threshold)[0]
@@ -237,7 +238,7 @@ def _scores(
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
         with in_file(options.data, frame.index.to_numpy()):
-            return model.decision_function(frame, groups)
+            return model.decision_function(as_read_for(model, frame, options.data), groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
     with in_file(options.data, frame.index.to_numpy()):
         given = decided_or_scored(frame, column, classes, stated)

@@ -9,6 +9,8 @@ from typing import Any
 from fairbound.cli.columns import pandas_part
 from fairbound.estimators.folder import load_folder
 from fairbound.tables import Chunks, Kinds
+from fairbound.tables.files import is_parquet
+from fairbound.tables.notation import WORDS
 
 
 def kinds_of(options: Any) -> Kinds:
@@ -22,6 +24,17 @@ def kinds_of(options: Any) -> Kinds:
     ]
     text = learnt.text | set(stated(options.text))
     return Kinds(text=text, numbers=learnt.numbers - text, keys=frozenset(keys), known=learnt.known)
+
+
+def as_read_for(model: Any, frame: Any, path: str) -> Any:
+    """The rows of the file `path`, read for several saved models, as they are read for one alone: a word for a missing value
+    that another has learnt as a category is missing where this one has not. A Parquet file says which cells are text."""
+    if is_parquet(path) or model.encoder_ is None:
+        return frame
+    for name, values in Kinds.learnt(model.encoder_).known.items():
+        if name in frame and (gone := frame[name].isin(WORDS - values)).any():
+            frame = frame.assign(**{name: frame[name].mask(gone)})
+    return frame
 
 
 def as_stated(table: Any, text: str | None) -> Any:

@@ -14,9 +14,8 @@ from fairbound.rows.groups import label_text
 from fairbound.tables.columns import has_leading_zero
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import CategoryFeature
-from fairbound.tables.notation import MISSING_WORDS, Notations, key_text
+from fairbound.tables.notation import WORDS, Notations, key_text
 
-WORDS = frozenset(MISSING_WORDS)
 BLOCK = 1 << 20
 """Characters of a file that are searched at once."""
 

@@ -18,6 +18,7 @@ MISSING_WORDS = (
     "?", ".",  # the latter in files of SAS and Stata
 )  # fmt: skip
 """Cells of a CSV file that are taken for missing."""
+WORDS = frozenset(MISSING_WORDS)
 
 
 def key_text(cell: str) -> str:

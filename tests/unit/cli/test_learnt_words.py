@@ -77,6 +77,25 @@ def test_so_it_is_where_models_are_compared_and_monitored(folder, run):
         assert _numbers(one) == _numbers(other) != []
 
 
+def test_two_models_read_a_word_each_as_it_was_learnt(folder, run):
+    drugs().to_csv(folder / "train.csv", index=False)
+    words = ("--data", folder / "train.csv", "--label", "y", "--group", "sex", *TRAIN)
+    assert run("fit", *words, "--out", folder / "gaps", "--no-baseline")[0] in (0, 1, 3)
+    rows, found = ("--data", folder / "new.csv"), {}
+    for name in ("fit", "gaps"):
+        assert run("predict", *rows, "--model", folder / name / "model", "--out", folder / f"{name}.csv")[0] == 0
+        found[name] = pd.read_csv(folder / f"{name}.csv").score > 0
+    groups = [[by_sex.mean() for _, by_sex in found[name].groupby(drugs(seed=1).sex)] for name in found]
+    for label in ((), ("--label", "y")):
+        models = [folder / name / "model" for name in found]
+        code, out, said = run("compare", *models, *rows, *label, "--group", "sex", *BOUND, "--json")
+        assert code in (0, 1, 3), said
+        compared = json.loads(out)
+        assert compared["changed"] == (found["fit"] != found["gaps"]).sum() > 0
+        rates = [row for row in compared["differences"] if row["name"].startswith("selection_rate, sex")]
+        assert [[row[side] for row in rates] for side in ("first", "second")] == groups
+
+
 def _numbers(value):
     """All numbers of what a command says, but how long it took."""
     if isinstance(value, dict):
