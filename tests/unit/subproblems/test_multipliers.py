@@ -172,5 +172,5 @@ def test_what_is_no_point_is_named():
     for x in (torch.zeros(problem.n + 1), torch.zeros(2, problem.n), np.zeros(problem.n)):
         with pytest.raises(OptionError, match=f"tensor of shape .{problem.n},."):
             fb.kkt(problem, x)
-    with pytest.raises(OptionError, match="beta must be positive, got 'a'"):
+    with pytest.raises(OptionError, match="beta must be a number, got 'a'"):
         fb.PLADA(beta="a")
