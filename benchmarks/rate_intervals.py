@@ -5,8 +5,8 @@
    the probabilities of all outcomes. Methods: MOVER of Clopper-Pearson limits with half a row (the library's); the same at half the
    level, as it was joined by Bonferroni before; Newcombe's MOVER of Wilson limits; Miettinen and Nurminen's score; and the exact
    unconditional test ordered by that score (Boschloo's kind, with a margin; Chan and Zhang 1999), whose level is found over p2.
-2. Fewest rows that decide a bound on the largest difference of k groups if rates stay as they are (`rate_rows_needed`), beside those
-   of limits that share the error among all contrasts (Bonferroni), over the grid declared below.
+2. Fewest rows that decide a bound on the largest difference of k groups if the same rates are measured, beside those of
+   limits that share the error among all contrasts (Bonferroni), over the grid declared below.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import itertools
 import numpy as np
 from scipy import stats
 
-from fairbound.confidence.contrasts import Contrasts, fewest_rows
-from fairbound.confidence.rates import rate_rows_needed, rate_upper_bounds
+from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.rates import rate_upper_bounds, upper_of_rates
+from fairbound.confidence.rows_needed import fewest_if_measured_again
 
 ALPHA = 0.05
 CASES = [((50, 50), 0.2), ((100, 100), 0.1), ((50, 200), 0.1), ((200, 200), 0.1), ((200, 800), 0.1), ((500, 500), 0.05)]
@@ -107,7 +108,10 @@ def second_table() -> None:
         def upper(some: Contrasts, n: int, together: int, rates=rates, shares=shares, which=which) -> np.ndarray:
             return rate_upper_bounds(rates * n * shares, n * shares, some, ALPHA * len(some) / len(which))
 
-        now, before = rate_rows_needed(rates, shares, which, bound), fewest_rows(which, which.of(rates), bound, upper)
+        now, before = (
+            fewest_if_measured_again(which, which.of(rates), bound, limits)
+            for limits in (upper_of_rates(rates, shares, which, ALPHA), upper)
+        )
         assert now is not None and before is not None
         saved.setdefault((k, "met" if times < 1 else "violated"), []).append(1 - now / before)
     print(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbound.confidence.contrasts import Contrasts, _first
+from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.rates import (
     largest_lower,
     rate_bounds,
@@ -16,6 +16,7 @@ from fairbound.confidence.rates import (
     share_bounds,
     share_rows_needed,
 )
+from fairbound.confidence.rows_needed import _first
 from fairbound.confidence.single import clopper_pearson
 
 RATES = (0.02, 0.1, 0.3, 0.5)
@@ -274,7 +275,8 @@ def test_the_smallest_ratio_over_both_orders_is_at_most_one():
     ids=["rates", "0.8", "f1"],
 )
 def test_rows_needed_is_the_first_number_that_decides(which, options):
-    rates, shares = np.array([0.12, 0.11]), np.array([0.1, 0.9])
+    """If the same is measured again: where one contrast alone is near the bound that is as likely as not."""
+    rates, shares = np.array([0.32, 0.11]), np.array([0.1, 0.9])
     value = float(which.of(options.get("transform", lambda p: p)(rates)).max())
     for bound in (value + 0.02, value - 0.008):
         n = rate_rows_needed(rates, shares, which, bound, **options)

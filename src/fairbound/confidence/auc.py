@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, largest
+from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
+from fairbound.confidence.rows_needed import fewest_rows
 from fairbound.confidence.single import check_level, rate_limits
 from fairbound.ranking.placements import Placements
 from fairbound.rows.weighted import kish_size
@@ -52,7 +53,7 @@ class Areas:
     correlations: np.ndarray
 
     def correlation(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The correlation of the areas a and b, arrays of one shape."""
+        """The correlation of the areas a and b, arrays that broadcast together; 0 where none was needed."""
         key = np.minimum(a, b) * len(self.estimates) + np.maximum(a, b)
         if not len(self.together):
             return (a == b).astype(float)
@@ -178,7 +179,7 @@ def area_rows_needed(
         grown = replace(areas, variances=areas.variances * rows / n, rows=areas.rows * n / rows)
         return _upper(grown, which, (whole or alpha) if together == 1 else alpha / together)
 
-    return fewest_rows(contrasts, contrasts.of(areas.estimates), bound, upper, whole or alpha, power)
+    return fewest_rows(contrasts, areas.estimates, bound, upper, whole or alpha, power, correlation=areas.correlation)
 
 
 def _upper(areas: Areas, contrasts: Contrasts, level: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Contrasts of cells, the bounds of the largest of them, the verdict, and the search for the rows that would decide it.
+"""Contrasts of cells, the bounds of the largest of them, and the verdict.
 
 Cells (groups, or groups with a label) have independent samples, and a gap is the largest of m contrasts
 ``sum_k c_k theta_k`` of their rates or means: |p_1 - p_2| is the two contrasts (1, -1) and (-1, 1). The four-fifths
@@ -7,7 +7,7 @@ rule p_1 >= 0.8 p_2 is the contrast 0.8 p_2 - p_1 <= 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,10 +22,8 @@ from fairbound.base.errors import DataError
 Verdict = Literal["met", "violated", "insufficient"]
 Sense = Literal["at most", "at least"]
 
-MOST_ROWS = 10**12
 ROOM = 0.5
 """See `pair_level`."""
-WITNESSES = 64
 
 
 @dataclass(frozen=True)
@@ -268,99 +266,6 @@ def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
         return float(far * (p[0] + p[1]) + (pairs - far) * (p[2] + p[3]) - alpha)
 
     return float(special.ndtr(-brentq(beyond, 0.0, 40.0)))
-
-
-def fewest_rows(
-    contrasts: Contrasts,
-    estimates: np.ndarray,
-    bound: float,
-    upper: Callable[[Contrasts, int, int], np.ndarray],
-    alpha: float = 0.05,
-    power: float = 0.5,
-) -> int | None:
-    """Fewest rows n that decide "the largest contrast <= bound" with probability `power`, if the estimates are the
-    truth; with 0.5 those that decide if they are measured again. None beyond 10^12 rows.
-
-    upper: as in `_fewest_if_measured_again`, for bounds of one contrast wrong with probability alpha. The distance of
-    such a bound from its estimate over the normal quantile of alpha is about the standard error, and at least that
-    where bounds are conservative. All contrasts must be found within the bound, so that the chances of those that are
-    not add up to 1 - power at most; or one must be found above it.
-    """
-    least = _fewest_if_measured_again(contrasts, estimates, bound, upper)
-    if least is None or power <= 0.5:
-        return least
-    breaks = bool(estimates.max() > bound)
-    side, value, limit = (-contrasts, -estimates, -bound) if breaks else (contrasts, estimates, bound)
-
-    def likely(n: int) -> bool:
-        error = (upper(side, n, 1) - value) / -special.ndtri(alpha)
-        reached = upper(side, n, len(contrasts) if breaks else 1)
-        fails = special.ndtr((reached - limit) / np.maximum(error, 1e-300))
-        return bool((fails.min() if breaks else fails.sum()) <= 1 - power)
-
-    return _first(likely, least - 1, MOST_ROWS)
-
-
-def _fewest_if_measured_again(
-    contrasts: Contrasts,
-    estimates: np.ndarray,
-    bound: float,
-    upper: Callable[[Contrasts, int, int], np.ndarray],
-) -> int | None:
-    """Fewest rows n that decide "the largest contrast <= bound", found by bisection; None beyond 10^12 rows.
-
-    upper: of contrasts (m',), n and the number of contrasts that share the error, their upper bounds (m',), never below
-    their estimates. So estimates above the bound can only be found "violated" (some lower bound above it, all sharing
-    the error), others only "met" (every upper bound within it, each with the whole error, as in `largest`).
-
-    Bisection looks at a few contrasts, the witnesses; all are then looked at once. If those not looked at do not change
-    the decision there, the answer is that of all: "met" by all at n, and not by the witnesses at n - 1; or "violated"
-    by a witness at n, and by none at n - 1. Else the ones that do become witnesses.
-    """
-    value = float(estimates.max())
-    if not np.isfinite(value) or np.isclose(value, bound, rtol=0, atol=1e-12):
-        return None
-    breaks = value > bound
-
-    def excess(which: Contrasts, n: int) -> np.ndarray:
-        return (-upper(-which, n, len(contrasts)) if breaks else upper(which, n, 1)) - bound
-
-    def decided(n: int) -> bool:
-        return bool((excess(seen, n) > 0).any()) is breaks
-
-    chosen = _top(estimates)
-    low, high = 0, MOST_ROWS
-    while True:
-        seen = contrasts.take(chosen)
-        found = _first(decided, low, high)
-        if found is None and not breaks:
-            return None
-        look = high if found is None else found - breaks
-        over = excess(contrasts, look) if look > low else np.zeros(len(contrasts))
-        if not (over > 0).any():
-            return found
-        low, high = (low, look) if breaks else (look, high)
-        top = _top(over)
-        chosen = np.union1d(chosen, top[over[top] > 0])
-
-
-def _top(values: np.ndarray) -> np.ndarray:
-    """Numbers of the largest few values."""
-    few = min(WITNESSES, len(values))
-    return np.argpartition(values, len(values) - few)[len(values) - few :]
-
-
-def _first(decided: Callable[[int], bool], low: int, most: int) -> int | None:
-    """Least n in (low, most] with decided(n), by doubling and bisection; None where decided(most) is false."""
-    high = min(max(2 * low, 1), most)
-    while not decided(high):
-        if high == most:
-            return None
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if decided(middle) else (middle, high)
-    return high
 
 
 ONE_CELL = Contrasts(np.zeros((1, 1), dtype=np.int64), np.ones((1, 1)))

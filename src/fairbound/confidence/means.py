@@ -19,8 +19,9 @@ from scipy import special
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.betting import mean_limits
-from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, largest
+from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
 from fairbound.confidence.rates import check_cells
+from fairbound.confidence.rows_needed import fewest_rows
 from fairbound.confidence.single import check_level
 
 ASYMPTOTIC_ROWS = 200  # fewest (effective) rows of a cell for Welch's t; docs/intervals.md
@@ -154,7 +155,7 @@ def mean_rows_needed(
         shares = np.sqrt(2 * log * which.moved_by_shares(n * s))
         return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1) + shares
 
-    return fewest_rows(contrasts, contrasts.of(m), bound, upper, alpha, power)
+    return fewest_rows(contrasts, m, bound, upper, alpha, power, deviation=np.sqrt(v / s))
 
 
 def _samples(

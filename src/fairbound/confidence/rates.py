@@ -35,11 +35,11 @@ from fairbound.confidence.contrasts import (
     ROOM,
     Contrasts,
     GapBounds,
-    fewest_rows,
     largest,
     pair_level,
     smallest,
 )
+from fairbound.confidence.rows_needed import Upper, fewest_rows
 from fairbound.confidence.single import check_level, check_trials, rate_limits
 
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -222,12 +222,12 @@ def rate_rows_needed(
     transform: Transform | None = None,
     power: float = 0.5,
 ) -> int | None:
-    """Fewest held-out rows that would decide ``gap <= bound`` if the rates stayed as observed; None if none would.
-    power: as of `contrasts.fewest_rows`.
+    """About the fewest held-out rows that would decide ``gap <= bound`` with probability ``power`` if the observed
+    rates are the truth; None if none would.
 
     rates: (K,) in [0, 1]. shares: (K,) each cell's share of all held-out rows (for a true positive rate: the share of
     rows that are in the group and positive). The gap is decided once its upper bound is at most ``bound``, or its lower
-    bound above it. None where a share is 0, the gap equals the bound, or 10^12 rows would not do. For a bound on
+    bound above it: see `rows_needed.fewest_rows`. None where a share is 0, the gap equals the bound, or 10^12 rows would not do. For a bound on
     ratios: their contrasts and bound 0.
     """
     p, s = check_cells(rates, shares, "rates")
@@ -236,6 +236,15 @@ def rate_rows_needed(
     contrasts.check(len(p))
     if (s <= 0).any():
         return None
+    upper = upper_of_rates(p, s, contrasts, alpha, transform)
+    return fewest_rows(contrasts, _image(p, transform), bound, upper, alpha, power)
+
+
+def upper_of_rates(
+    p: np.ndarray, s: np.ndarray, contrasts: Contrasts, alpha: float, transform: Transform | None = None
+) -> Upper:
+    """The upper bounds of `rate_bounds` on contrasts, as `rows_needed.fewest_rows` asks for them; p, s: (K,) rates, and
+    shares of the rows."""
     pairs = pair_level(contrasts, check_level(alpha))
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
@@ -244,7 +253,7 @@ def rate_rows_needed(
             return _upper(p * (n * s), n * s, which, level, transform)
         return _below(p * (n * s), n * s, which, level, pairs, transform)
 
-    return fewest_rows(contrasts, contrasts.of(_image(p, transform)), bound, upper, alpha, power)
+    return upper
 
 
 def share_bounds(successes: float, trials: float, alpha: float) -> GapBounds:

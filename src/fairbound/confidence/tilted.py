@@ -182,16 +182,16 @@ def _sharpened(both: Pairs, low: np.ndarray, error: np.ndarray) -> np.ndarray:
     return low
 
 
-def exceeds(counts: CountsInTime, pairs: Any, error: Any, difference: float, shared: bool = False) -> np.ndarray:
-    """(..., P) whether the lower bound is above `difference`, that of `difference_lower`, or with `shared` of
+def exceeds(counts: CountsInTime, pairs: Any, error: Any, difference: Any, shared: bool = False) -> np.ndarray:
+    """(..., P) whether the lower bound is above `difference`, a number or (..., P), that of `difference_lower`, or with `shared` of
     `difference_bounds` (a `difference` >= 0 then); it need not be found for that."""
     cells = np.asarray(pairs)
     e = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(cells),))
     both = Pairs(counts, cells)
     room = np.broadcast_to(np.log(1 / e), both.estimate.shape)
-    asked = np.full(room.shape, float(difference))
+    asked = np.broadcast_to(np.asarray(difference, dtype=np.float64), room.shape)
     at = both.likely(asked)
-    out = (both.estimate > difference) & (
+    out = (both.estimate > asked) & (
         both.at(np.stack([at + asked[..., None] / 2, at - asked[..., None] / 2], -1))[..., 0] >= room
     )
     if out.any():

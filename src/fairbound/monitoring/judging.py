@@ -35,6 +35,7 @@ from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import quotient
 from fairbound.monitoring.everyone import Everyone
 from fairbound.monitoring.growth import grown
+from fairbound.monitoring.spread import Spread
 from fairbound.monitoring.tally import Moment
 
 CLOSE = 1e-5
@@ -229,9 +230,11 @@ def rows_needed(
     transform: Transform | None = None,
     everyone: Everyone | None = None,
 ) -> int | None:
-    """About how many rows in all would decide, to 10 %, if rates and shares stayed as observed; None beyond 10^9.
+    """About how many rows in all would decide with probability one half, to 10 %, if rates and shares are those
+    observed; None beyond 10^9.
 
-    bound: of each contrast, a number or (m,), where differences of two cells have the same.
+    bound: of each contrast, a number or (m,), where differences of two cells have the same. All contrasts must be found
+    within it at once (`Spread`), or one beyond it.
     Limits at the same rates narrow as rows come, so that what so many rows decide more decide too; the first number of
     them is found by asking SECTIONS numbers a round.
     """
@@ -242,17 +245,19 @@ def rows_needed(
     p, share = counts.successes / counts.trials, counts.trials / rows
     passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
     limits, pairs = _limits_and_pairs(contrasts, transform, everyone)
+    spread = Spread.of(counts, rows, contrasts, bound, transform)
 
     def decide(then: np.ndarray) -> np.ndarray:
         """(G,) whether so many rows (G,) would decide."""
         n = [then[:, None] * share] + [np.minimum(then, checkpoint_rows(j))[:, None] * share for j in passed]
         in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
+        inside = spread.reached(then)
         if pairs is None:
-            within = limits(in_time, contrasts, alpha)[1] <= bound
+            within = limits(in_time, contrasts, alpha)[1] <= inside
             beyond = limits(in_time, contrasts, error)[0] > bound
         else:
             most = float(np.max(bound))
-            within = exceeds(in_time, pairs[:, ::-1], alpha, -most)
+            within = exceeds(in_time, pairs[:, ::-1], alpha, -inside)
             beyond = exceeds(in_time, pairs, error, most, shared=True)
         return np.asarray(within.all(-1) | beyond.any(-1))
 

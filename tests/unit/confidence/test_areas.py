@@ -95,11 +95,11 @@ def test_few_wrong_rows_do_not_narrow_the_limits_of_an_area_near_1():
 
 def test_more_rows_decide():
     areas = Areas(
-        np.array([0.8, 0.78]), np.array([1e-3, 1e-3]), np.array([50.0, 50.0]), np.zeros(0, dtype=int), np.zeros(0)
+        np.array([0.9, 0.7]), np.array([1e-3, 1e-3]), np.array([50.0, 50.0]), np.zeros(0, dtype=int), np.zeros(0)
     )
     bounds = area_bounds(areas, TWO, 0.05)
-    assert bounds.value == pytest.approx(0.02) and bounds.verdict(0.05) == "insufficient"
-    for bound, verdict in ((0.05, "met"), (0.01, "violated")):
+    assert bounds.value == pytest.approx(0.2) and bounds.verdict(0.25) == "insufficient"
+    for bound, verdict in ((0.25, "met"), (0.15, "violated")):
         n = area_rows_needed(areas, TWO, 200, bound)
         grown = [Areas(areas.estimates, areas.variances * 200 / k, areas.rows * k / 200, areas.together, areas.correlations)
                  for k in (n, n - 1)]  # fmt: skip

@@ -7,11 +7,12 @@ import pytest
 from scipy import stats
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.confidence import contrasts as module
+from fairbound.confidence import rows_needed as module
 from fairbound.confidence.betting import mean_limits
-from fairbound.confidence.contrasts import Contrasts, GapBounds, fewest_rows, pair_level, verdict
+from fairbound.confidence.contrasts import Contrasts, GapBounds, mirrored, pair_level, verdict
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, rate_upper_bounds, ratio_bounds
+from fairbound.confidence.rows_needed import fewest_if_measured_again
 from fairbound.confidence.single import clopper_pearson
 
 PAIR = Contrasts(np.array([[0, 1], [0, 1]]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
@@ -180,7 +181,7 @@ def test_the_search_by_witnesses_finds_what_the_search_over_all_finds(seed, monk
         wanted = np.ceil(rows.max()) if met else np.floor(rows[estimates > bound].min()) + 1
         for few in (2, 64):
             monkeypatch.setattr(module, "WITNESSES", few)
-            assert fewest_rows(which, estimates, bound, upper) == wanted
+            assert fewest_if_measured_again(which, estimates, bound, upper) == wanted
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_mirrored_sums_are_those_of_the_other_sign_that_came_before(cells, terms
     rng = np.random.default_rng(cells)
     index, coefficient = rng.integers(0, cells, (size, terms)), rng.choice([-1.0, 0.0, 0.5, 1.0], (size, terms))
     index[:, 1:][(index[:, 1:] == index[:, :-1])] += cells  # no cell twice, as `Contrasts` has none
-    found, first, want = module.mirrored(index, coefficient), {}, {}
+    found, first, want = mirrored(index, coefficient), {}, {}
     for i, row in enumerate(zip(index.tolist(), coefficient.tolist(), strict=True)):
         own = sorted((k, c) for k, c in zip(*row, strict=True) if c)
         first.setdefault(tuple(own), i)

@@ -18,7 +18,8 @@ import numpy as np
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.names import Names
 from fairbound.confidence.bands import band_widths
-from fairbound.confidence.contrasts import MOST_ROWS, GapBounds
+from fairbound.confidence.contrasts import GapBounds
+from fairbound.confidence.rows_needed import MOST_ROWS
 from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.findings import finding, nothing_found, stated_facts
