@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
@@ -159,3 +160,21 @@ def test_few_queries_are_not_enough():
     one = scored([1.0, 2.0], [0, 1], [0, 0], ["a", "a"])
     found = constraint("pairwise_parity[inter] <= 0.3").judge(one, 0.05)
     assert found["verdict"] == "insufficient" and "two groups" in found["why"]
+
+
+def test_so_many_queries_decide_about_as_often_as_not_where_groups_are_ranked_alike():
+    """60 samples of the queries measured, taken as the truth; the rows for the same measurement again decided 5 of 60."""
+    rng, text = np.random.default_rng(0), "pairwise_parity[inter] <= 0.1"
+    group, label = rng.integers(0, 2, 600), rng.integers(0, 3, 600)
+    score = rng.normal(size=600)
+
+    def judged(queries):
+        rows = (queries[:, None] * 10 + np.arange(10)).ravel()
+        qid = np.repeat(np.arange(len(queries)), 10)
+        return fb.audit(score[rows], label[rows], group[rows], text, qid=qid)["constraints"][0]
+
+    found = judged(np.arange(60))
+    assert found["value"] < 0.03 and found["verdict"] == "insufficient"
+    n = found["rows_needed"] // 10
+    decided = sum(judged(rng.integers(0, 60, n))["verdict"] != "insufficient" for _ in range(60))
+    assert stats.binom.ppf(1e-4, 60, 0.4) <= decided <= stats.binom.ppf(1 - 1e-4, 60, 0.7)

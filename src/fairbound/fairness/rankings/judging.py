@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds
+from fairbound.confidence.rows_needed import Together
 from fairbound.fairness.findings import finding, nothing_found, stated_facts
 from fairbound.fairness.judging import without_rows
 from fairbound.fairness.rankings.statistics import RankingStatistic
@@ -112,7 +114,7 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
         names.__getitem__,
         groups,
         MEANS if made[0].is_mean else RATIOS,
-        lambda: _rows_needed(found, float(bound.bound), len(rows)),
+        lambda: _rows_needed(found, float(bound.bound), len(rows), None if made[0].is_mean else alpha),
         missing=without_rows(bound, rows, (name for one in made for name in one.dropped)),
         unit="query",
         why=None if np.isfinite(found.upper) else few,
@@ -150,12 +152,19 @@ def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding
     }
 
 
-def _rows_needed(found: GapBounds, bound: float, rows: int) -> int | None:
-    """About how many documents of such queries would decide, as limits narrow with the root of their number."""
+def _rows_needed(found: GapBounds, bound: float, rows: int, alpha: float | None) -> int | None:
+    """About how many documents of such queries decide as often as not, as limits narrow with the root of their number.
+    To be met, all sums must be found within the bound at once; they are taken as sums of independent quantities.
+    alpha: None for guaranteed limits, which lie so much further than what new queries move that this is left out."""
     met = found.value <= bound
-    far, room = (
-        (found.upper - found.value, bound - found.value) if met else (found.value - found.lower, found.value - bound)
-    )
-    if not np.isfinite(far) or room <= 1e-9:
+    far, room = (found.uppers - found.estimates, bound - found.estimates) if met else (
+        np.array([found.value - found.lower]), np.array([found.value - bound])
+    )  # fmt: skip
+    if not np.isfinite(far).all() or room.min() <= 1e-9:
         return None
-    return int(np.ceil(rows * max(far / room, 1.0) ** 2))
+    times = (far / room).max()
+    if met and alpha is not None and found.contrasts is not None:
+        error = far / -special.ndtri(alpha / len(far))
+        together = Together(found.contrasts, np.ones(int(found.contrasts.index.max()) + 1))
+        times = np.median(((together.draws - special.ndtri(alpha)) * error / room).max(1))
+    return int(np.ceil(rows * max(float(times), 1.0) ** 2))
