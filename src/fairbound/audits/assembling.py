@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.records import versions
-from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, FEW_ROWS, worst_verdict
+from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, FEW_ROWS, in_clusters, worst_verdict
 from fairbound.fairness.bound import remarks_on
 from fairbound.fairness.notions import Bound
 from fairbound.rows.doubtful import doubtful_groups
@@ -69,14 +69,18 @@ def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
     is that of groups of very few rows."""
     out = []
     for c in constraints:
-        few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < n < FEW_ROWS}
+        clusters = c.get("group_clusters", {})
+        few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < min(n, clusters.get(name, n)) < FEW_ROWS}
         if few and c["verdict"] != "met" and c["value"]:
             rows = ", ".join(
-                f"{n} held-out {'row measures' if n == 1 else 'rows measure'} {name}" for name, n in few.items()
+                f"{n} held-out {'row' if n == 1 else 'rows'}{in_clusters(clusters.get(name))} "
+                f"{'measures' if n == 1 else 'measure'} {name}"
+                for name, n in few.items()
             )
+            leave = "State a larger fewest" if "fewest=" in c["text"] else "State fewest=30 in the bound"
             out.append(
-                f"{c['text']}: its value is that of {c['worst']}, and only {rows}. Merge small groups with others, or mark their values "
-                "missing: then their rows are in no group."
+                f"{c['text']}: its value is that of {c['worst']}, and only {rows}. {leave} to leave out groups of fewer "
+                "rows, merge small groups with others, or mark their values missing: then their rows are in no group."
             )
     return out
 

@@ -34,13 +34,19 @@ def odds(found: Mapping[str, Any] | None = None) -> str:
 def scarce(found: Mapping[str, Any], unit: str = "held-out rows") -> str:
     """A sentence on the group of so few rows that no number of rows can be planned from them; "" where there is none.
     found: a bound's entry. unit: of what there are some."""
-    some = {name: n for name, n in found["groups"].items() if 0 < n < FEW_ROWS}
-    if not some:
+    clusters = found.get("group_clusters", {})
+    some = {name: min(n, clusters.get(name, n)) for name, n in found["groups"].items() if n > 0}
+    name = min(some, key=lambda one: some[one], default="")
+    if not some or some[name] >= FEW_ROWS:
         return ""
-    name = min(some, key=lambda one: some[one])
-    unit = unit.replace("rows", found.get("unit", "rows"))
-    has = f"{some[name]} {unit[:-1] if some[name] == 1 and unit.endswith('s') else unit}"
+    unit, n = unit.replace("rows", found.get("unit", "rows")), found["groups"][name]
+    has = f"{n} {unit[:-1] if n == 1 and unit.endswith('s') else unit}{in_clusters(clusters.get(name))}"
     return f" {name} has {has}, too few to say how many would decide it: gather more of this group first."
+
+
+def in_clusters(count: int | None) -> str:
+    """What is added to a number of rows that come in so many clusters; "" where they are independent."""
+    return "" if count is None else f" in {count:,} {'cluster' if count == 1 else 'clusters'}"
 
 
 def direction(findings: Iterable[Mapping[str, Any]]) -> str:

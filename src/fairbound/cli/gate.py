@@ -14,7 +14,7 @@ from typing import Any
 
 from fairbound.base.errors import OptionError
 from fairbound.base.locks import output_folder
-from fairbound.base.verdicts import about, direction, left_out, odds, scarce
+from fairbound.base.verdicts import about, direction, in_clusters, left_out, odds, scarce
 from fairbound.cli.audit import run_audit
 from fairbound.cli.audit_facts import OF_TRAINING
 from fairbound.cli.compare import compared
@@ -173,7 +173,8 @@ def _verdicts(summary: dict[str, Any], accept: list[str]) -> tuple[list[str], li
             needed = ""
             if c.get("rows_needed") is not None:
                 needed = scarce(c).rstrip(".").replace(" ", "; ", 1) or (
-                    f"; about {about(c['rows_needed'])} held-out rows would decide it {odds(c)}, this audit had {summary['rows']:,}."
+                    f"; about {about(c['rows_needed'])} held-out rows would decide it {odds(c)}, this audit had {summary['rows']:,}"
+                    f"{in_clusters(summary.get('clusters'))}."
                     f"{direction([c])}".rstrip(".")
                 )
             elif c.get("why"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.verdicts import LEFT_OUT
+from fairbound.base.verdicts import LEFT_OUT, in_clusters
 from fairbound.report import table, write_audit
 from fairbound.report.words import unit
 
@@ -45,7 +45,8 @@ def shows_progress() -> bool:
 def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int | None, out: Path) -> dict[str, Any]:
     """The JSON object of an audit: verdict, metrics and constraints on the held-out rows."""
     keys = (
-        "name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "power", "groups", "why",
+        "name", "text", "sense", "bound", "value", "lower", "upper", "verdict", "rows_needed", "power", "groups",
+        "group_clusters", "why",
         *LEFT_OUT,
     )  # fmt: skip
     return {
@@ -53,6 +54,7 @@ def verdict_summary(audit: dict[str, Any], *, seconds: float | None, seed: int |
         "metrics": audit["metrics"],
         "constraints": [{key: c[key] for key in keys if key in c} for c in audit["constraints"]],
         "rows": audit["data"]["rows"],
+        **({"clusters": audit["data"]["clusters"]["count"]} if "clusters" in audit["data"] else {}),
         "warnings": audit["warnings"],
         "seconds": seconds,
         "seed": seed,
@@ -66,14 +68,15 @@ def verdict_text(audit: dict[str, Any]) -> str:
     lines = [table(audit)]
     for c in audit["constraints"]:
         if c["verdict"] == "insufficient" and len(c["groups"]) > 1 and not c["why"]:
-            group, n = min(c["groups"].items(), key=lambda item: item[1])
+            clusters = c.get("group_clusters", {})
+            group, n = min(c["groups"].items(), key=lambda item: (clusters.get(item[0], item[1]), item[1]))
+            few = clusters.get(group)
             group = re.sub(
                 r", predicted .*?(?= \| y=|$)", "", group
             )  # its rows are all of the group, whatever is predicted
             rows = unit(audit).replace("rows", c.get("unit", "rows"))
-            lines.append(
-                f"{c['text']}: its smallest group is {group}, with {n:,} {rows[:-1] if n == 1 and 'unit' not in c else rows}."
-            )
+            rows = rows[:-1] if n == 1 and "unit" not in c else rows
+            lines.append(f"{c['text']}: its smallest group is {group}, with {n:,} {rows}{in_clusters(few)}.")
     return "\n".join(lines)
 
 

@@ -162,8 +162,8 @@ class LabelledRows(GroupedRows):
                 few = f"Of {group!r}, {n:,} are among the {len(self):,} kept apart to certify, too few to confirm it even where "
                 few = found[-1]["why"] or f"{few}everyone is given the same decision."
                 raise CertificateError(
-                    f"{bound.text!r} cannot be certified on these rows, whatever the model. {few} Merge small groups with others, mark their "
-                    "values missing to take them out of the bound, loosen the bound, or train without a certificate."
+                    f"{bound.text!r} cannot be certified on these rows, whatever the model. {few} Merge small groups with others, leave "
+                    "them out of the bound (fewest=30 in it, or their values marked missing), loosen the bound, or train without a certificate."
                 )
 
     def scored(self, model: Any, confidence: float) -> Scored:

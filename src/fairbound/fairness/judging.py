@@ -193,8 +193,15 @@ def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:
     why, c = too_few_for_means(sets, names) or nothing_over_nothing(bound, sets), np.abs(sets.coefficient[found.worst])
     deciding = [names[i] for i in sets.index[found.worst][c > c.max() / 2]]
     return finding(bound, rows, found, sets.name, groups, method, needed, missing=missing, why=why) | {
-        "worst_groups": {name: groups[name] for name in deciding}
+        "worst_groups": {name: groups[name] for name in deciding},
+        **_clusters(sets, names),
     }
+
+
+def _clusters(sets: Sets, names: Sequence[str]) -> Finding:
+    """In how many clusters the rows of each group come; {} where they are independent."""
+    counts = [np.diff(v.moved.indptr) for _, v in sets.values if v.moved is not None]
+    return {"group_clusters": dict(zip(names, np.concatenate(counts).tolist(), strict=True))} if counts else {}
 
 
 def _bounds(bound: Any, sets: Sets, rows: Scored, alpha: float) -> tuple[GapBounds, str, Callable[[], int | None]]:

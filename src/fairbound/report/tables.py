@@ -20,7 +20,7 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
     """
     made = []
     for c in audit["constraints"]:
-        said = words.explain(c, audit["data"]["rows"], words.unit(audit)) + words.attained(c, audit)
+        said = words.said_of(c, audit)
         sign = 1 if words.at_least(c) else -1
         one_way = [k for k in c["contrasts"] if not k.get("mirrored")]
         contrasts = sorted(one_way, key=lambda k: (k["value"] is None, sign * (k["value"] or 0.0)))

@@ -91,10 +91,7 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
             )
         )
     parts += [_groups(t, width) for t in group_tables(audit)["tables"]]
-    parts += [
-        f"{printable(c['text'])}: {printable(words.explain(c, audit['data']['rows'], words.unit(audit)) + words.attained(c, audit))}"
-        for c in audit["constraints"]
-    ]
+    parts += [f"{printable(c['text'])}: {printable(words.said_of(c, audit))}" for c in audit["constraints"]]
     parts += [f"warning: {printable(w)}" for w in audit["warnings"]]
     return "\n\n".join(part for part in parts if part)
 

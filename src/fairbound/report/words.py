@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from fairbound.base.verdicts import about, direction, left_out, odds, scarce, unspoken
+from fairbound.base.verdicts import about, direction, in_clusters, left_out, odds, scarce, unspoken
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 VERDICTS = {
@@ -176,10 +176,17 @@ def decisions_alone(audit: dict[str, Any]) -> bool:
     return list(audit["metrics"]) == ["selection_rate"]
 
 
-def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") -> str:
+def said_of(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
+    """All that is said of a constraint, one entry of ``audit["constraints"]``."""
+    clusters = audit["data"].get("clusters", {}).get("count")
+    return explain(constraint, audit["data"]["rows"], unit(audit), clusters) + attained(constraint, audit)
+
+
+def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows", clusters: int | None = None) -> str:
     """Why this constraint has its verdict, in one or two sentences.
 
-    constraint: one entry of ``audit["constraints"]``. rows: how many of the `unit` the audit had.
+    constraint: one entry of ``audit["constraints"]``. rows: how many of the `unit` the audit had. clusters: in how many
+    clusters they come, None where they are independent.
     """
     limit, value, level = constraint["bound"], constraint["value"], percent(constraint["confidence"])
     lower, upper, why = constraint["lower"], constraint["upper"], constraint["why"]
@@ -210,15 +217,17 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows") 
         text += "."
     if constraint["verdict"] == "insufficient":
         needed = constraint["rows_needed"]
+        here = f"{rows:,}{in_clusters(clusters)}"
+        alike = "" if clusters is None else ", in clusters as large,"
         if needed is not None and scarce(constraint):
             text += scarce(constraint, unit)
         elif needed is not None and needed > FAR * max(rows, 1):
             text += (
-                f" The measured value lies so near the bound that about {about(needed)} {unit} would be needed to decide "
-                f"{odds(constraint)}; this audit had {rows:,}. Train under a tighter bound, or gather more rows."
+                f" The measured value lies so near the bound that about {about(needed)} {unit}{alike} would be needed to decide "
+                f"{odds(constraint)}; this audit had {here}. Train under a tighter bound, or gather more rows."
             )
         elif needed is not None:
-            text += f" About {about(needed)} {unit} of this kind would decide it {odds(constraint)}; this audit had {rows:,}.{direction([constraint])}"
+            text += f" About {about(needed)} {unit} of this kind{alike} would decide it {odds(constraint)}; this audit had {here}.{direction([constraint])}"
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:
@@ -329,7 +338,7 @@ def judged_rows(audit: dict[str, Any]) -> str:
     rows = f"{audit['data']['rows']:,} "
     if audit["data"].get("trained_on"):
         return rows + "rows of the file that the model was trained on"
-    return rows + unit(audit)
+    return rows + unit(audit) + in_clusters(audit["data"].get("clusters", {}).get("count"))
 
 
 def _known(data: dict[str, Any]) -> str:

@@ -161,12 +161,14 @@ def test_names_that_differ_in_blanks_and_values_of_very_few_rows_are_warned_of()
         (few,) = [w for w in found["warnings"] if "held-out row" in w]
         assert (
             f"that of {found['constraints'][0]['worst']}, and only 1 held-out row measures 'm '" in few
-            and "Merge" in few
+            and "State fewest=30 in the bound to leave out groups of fewer rows, merge" in few
         )
         assert (
             found["constraints"][0]["worst_groups"]["'m '"] == 1 and len(found["constraints"][0]["worst_groups"]) == 2
         )
         validate(found)
+    stated = fb.audit(s, y, sex, "demographic_parity[fewest=1] <= 0.02")["warnings"]
+    assert any("State a larger fewest" in one and "fewest=30" not in one for one in stated)
     overall = fb.audit(s, y, sex, "demographic_parity[overall] <= 0.2")["constraints"][0]
     assert overall["worst"].startswith("'m '") and list(overall["worst_groups"]) == [
         "'m '"

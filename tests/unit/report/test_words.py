@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ import pytest
 import fairbound as fb
 import report_examples as examples
 from fairbound import report
-from fairbound.report import words
+from fairbound.cli.outcome import verdict_summary, verdict_text
+from fairbound.report import schema, words
 from fairbound.report.card import model_card
 from fairbound.report.frontier import frontier_page
 
@@ -141,6 +143,30 @@ def test_effective_numbers_of_rows_are_called_that_and_clusters_are_named():
     unnamed = fb.audit(y, y, sex, clusters=person.to_numpy())
     assert unnamed["data"]["clusters"]["column"] is None
     report.audit_page(unnamed)
+
+
+def test_rows_that_come_in_clusters_are_never_said_without_them():
+    """Wherever a number of rows is said that limits do not count as independent."""
+    rng = np.random.default_rng(0)
+    country = np.repeat(np.arange(50), 10)
+    region, y = np.where(country < 4, "Oceania", "else"), np.repeat(rng.integers(0, 2, 50), 10)
+    where, decision = pd.Series(country, name="country"), np.where(rng.random(500) < 0.1, 1 - y, y)
+    audit = fb.audit(decision, y, region, "demographic_parity <= 0.3", clusters=where)
+    (found,) = audit["constraints"]
+    schema.validate(audit)
+    assert found["group_clusters"] == {"Oceania": 4, "else": 46} and found["groups"]["Oceania"] == 40
+    said = report.table(audit)
+    assert said.count("500 held-out rows in 50 clusters") == 2  # the verdict, and the head of the table
+    assert "Oceania has 40 held-out rows in 4 clusters, too few to say how many would decide it" in said
+    assert any("only 40 held-out rows in 4 clusters measure Oceania" in one for one in audit["warnings"])
+    assert "its smallest group is Oceania, with 40 held-out rows in 4 clusters." in verdict_text(audit)
+    many = fb.audit(decision, y, np.where(country < 20, "a", "b"), "demographic_parity <= 0.3", clusters=where)
+    text = words.said_of(many["constraints"][0], many)
+    assert "held-out rows of this kind, in clusters as large, would decide it" in text
+    assert "this audit had 500 in 50 clusters." in text
+    assert verdict_summary(many, seconds=None, seed=None, out=Path("o"))["clusters"] == 50
+    alone = fb.audit(decision, y, region, "demographic_parity <= 0.3")
+    assert "group_clusters" not in alone["constraints"][0] and "clusters" not in report.table(alone)
 
 
 @pytest.mark.parametrize("needed", [3000, 10**7])
