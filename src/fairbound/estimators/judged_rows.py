@@ -16,7 +16,7 @@ import numpy as np
 from fairbound.base.errors import CertificateError, DataError
 from fairbound.estimators.sharded import same_groups, shards_of, with_labels_of_all
 from fairbound.estimators.training_rows import checked_labels, class_codes, compares_groups
-from fairbound.fairness.bound import Bound
+from fairbound.fairness.bound import Bound, groups_wanted
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.predictions import finite_numbers, read_numbers
@@ -297,7 +297,7 @@ def _groups(X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], **mo
         return Groups.of(sensitive_features)
     if asking:
         others = "".join(f"{name}=..., " for name in more)
-        raise DataError(f"{asking[0]!r} needs fit(X, y, {others}sensitive_features=...).")
+        raise groups_wanted(asking[0], others)
     return None
 
 

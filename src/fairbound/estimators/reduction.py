@@ -30,6 +30,7 @@ from fairbound.estimators.plug_in import PlugIn
 from fairbound.estimators.reduction_fits import Told, Tried
 from fairbound.estimators.reduction_report import Facts, reduction_report, warn_of_reduction
 from fairbound.estimators.training_rows import checked_labels
+from fairbound.fairness.bound import groups_wanted
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
@@ -124,7 +125,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise DataError("Reduction requires y to be passed, but the target y is None.")
         codes, classes = binary_labels(checked_labels(X, y), self.positive)
         if sensitive_features is None:
-            raise DataError(f"{stated[0].text!r} needs fit(X, y, sensitive_features=...).")
+            raise groups_wanted(stated[0].text)
         groups, n = Groups.of(sensitive_features), len(codes)
         if len(groups) != n:
             raise DataError(f"y has {n} rows, sensitive_features {len(groups)}.")

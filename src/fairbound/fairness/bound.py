@@ -24,6 +24,15 @@ def check_groups(bounds: Sequence[Bound], given: Any) -> None:
             raise DataError(f"the bound {bound.statement!r} compares groups; pass sensitive_features.")
 
 
+def groups_wanted(asking: str, others: str = "") -> DataError:
+    """The error of a `fit` without groups. asking: what compares them, as text. others: further arguments as they are
+    written, each with a comma after it."""
+    return DataError(
+        f"{asking!r} needs fit(X, y, {others}sensitive_features=...). Inside scikit-learn's cross_val_score and cross_validate: "
+        'params={"sensitive_features": ...}.'
+    )
+
+
 def check_clustered(bounds: Sequence[Bound]) -> None:
     """Raises: OptionError naming a bound that cannot be judged where rows come in clusters."""
     for bound in bounds:

@@ -21,6 +21,7 @@ from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text, sum_of_content
 from fairbound.base.said_once import said_once
 from fairbound.base.version import __version__
+from fairbound.fairness.bound import groups_wanted
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
@@ -149,7 +150,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         codes, classes = binary_labels(y, self.positive)
         compared = [b.text for b in stated if "groups" in b.needs]
         if compared and sensitive_features is None:
-            raise DataError(f"{compared[0]!r} needs fit(X, y, sensitive_features=...).")
+            raise groups_wanted(compared[0])
         given = named_features(X, sensitive_features)
         groups = no_groups(len(codes)) if given is None else Groups.of(given)
         warn_of_groups(groups, codes)

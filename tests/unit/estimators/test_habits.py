@@ -384,6 +384,30 @@ def test_groups_given_as_weights_and_groups_that_do_not_arrive_are_told_from_eac
         assert "set_config" not in str(raised.value)
 
 
+@pytest.mark.parametrize("made", [fb.FairClassifier, fb.PostProcessor, fb.Reduction])
+def test_cross_validation_without_groups_names_the_words_that_pass_them(made):
+    """The line of docs/metrics.md, and the error that scikit-learn prints below "All the 2 fits failed"."""
+    X, y = rows()
+    model = made(PARITY, budget="20 steps") if made is fb.FairClassifier else made(LogisticRegression(), PARITY)
+    features = X[["pay", "skill"]]
+    with pytest.raises(ValueError, match=r'All the 2 fits failed[\s\S]*params={"sensitive_features": ...}'):
+        cross_val_score(model, features, y, cv=2)
+    if made is fb.FairClassifier:
+        assert (cross_val_score(model, features, y, cv=2, params={"sensitive_features": X.sex}) > 0.5).all()
+
+
+def test_weight_decay_is_an_option_of_classifiers():
+    """As docs/training.md says; a method of a regressor has a decay of its own."""
+    for made in (fb.FairRegressor, fb.FairRanker):
+        assert "weight_decay" not in made().get_params()
+    X, y = rows()
+    bare, decayed = (
+        fb.FairRegressor(algorithm=fb.ALM(weight_decay=decay), budget="200 steps").fit(X[["pay", "skill"]], y)
+        for decay in (0.0, 10.0)
+    )
+    assert np.var(decayed.predict(X[["pay", "skill"]])) < np.var(bare.predict(X[["pay", "skill"]])) / 2
+
+
 def test_what_is_no_table_is_refused_without_a_word_on_names():
     X, y = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"]), np.arange(60) % 2
     fair = fb.FairClassifier().fit(X, y)
