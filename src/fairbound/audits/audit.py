@@ -327,8 +327,9 @@ def _one_label(target: np.ndarray, labels: tuple[str, ...]) -> list[str]:
     known = np.unique(target)
     if len(known) > 1:
         return []
+    rows = "The one row has" if len(target) == 1 else f"All {len(target):,} rows have"
     return [
-        f"All {len(target):,} rows have the label {labels[int(known[0])]}: what needs the other one is not measured. Check the label "
+        f"{rows} the label {labels[int(known[0])]}: what needs the other one is not measured. Check the label "
         "column or the filter."
     ]
 

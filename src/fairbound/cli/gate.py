@@ -142,7 +142,10 @@ def run_gate(options: GateOptions) -> Outcome:
     """The gate as a command."""
     found = check(config := options.config)
     said = "the gate is passed" if found.passed else "the gate is closed"
-    text = "\n".join([f"{config}: {said}", *(f"- {line}" for line in found.reasons or found.measured)])
+    bounds = [_found(c) for c in found.summary["constraints"]]
+    others = [line for line in bounds if not any(reason.startswith(line) for reason in found.reasons)]
+    lines = [*found.reasons, *others] if found.reasons else found.measured
+    text = "\n".join([f"{config}: {said}", *(f"- {line}" for line in lines)])
     text += "".join(f"\nwarning: {line}" for line in found.summary["warnings"])
     facts = {"passed": found.passed, "exit_code": found.exit_code, "reasons": list(found.reasons)}
     summary = facts | {"audit": found.summary}

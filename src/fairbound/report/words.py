@@ -179,14 +179,21 @@ def decisions_alone(audit: dict[str, Any]) -> bool:
 def said_of(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
     """All that is said of a constraint, one entry of ``audit["constraints"]``."""
     clusters = audit["data"].get("clusters", {}).get("count")
-    return explain(constraint, audit["data"]["rows"], unit(audit), clusters) + attained(constraint, audit)
+    had = "this monitor has seen" if audit.get("monitoring") else "this audit had"
+    return explain(constraint, audit["data"]["rows"], unit(audit), clusters, had) + attained(constraint, audit)
 
 
-def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows", clusters: int | None = None) -> str:
+def explain(
+    constraint: dict[str, Any],
+    rows: int,
+    unit: str = "held-out rows",
+    clusters: int | None = None,
+    had: str = "this audit had",
+) -> str:
     """Why this constraint has its verdict, in one or two sentences.
 
     constraint: one entry of ``audit["constraints"]``. rows: how many of the `unit` the audit had. clusters: in how many
-    clusters they come, None where they are independent.
+    clusters they come, None where they are independent. had: the words before that number.
     """
     limit, value, level = constraint["bound"], constraint["value"], percent(constraint["confidence"])
     lower, upper, why = constraint["lower"], constraint["upper"], constraint["why"]
@@ -217,17 +224,17 @@ def explain(constraint: dict[str, Any], rows: int, unit: str = "held-out rows", 
         text += "."
     if constraint["verdict"] == "insufficient":
         needed = constraint["rows_needed"]
-        here = f"{rows:,}{in_clusters(clusters)}"
+        here = f"{had} {rows:,}{in_clusters(clusters)}"
         alike = "" if clusters is None else ", in clusters as large,"
         if needed is not None and scarce(constraint):
             text += scarce(constraint, unit)
         elif needed is not None and needed > FAR * max(rows, 1):
             text += (
                 f" The measured value lies so near the bound that about {about(needed)} {unit}{alike} would be needed to decide "
-                f"{odds(constraint)}; this audit had {here}. Train under a tighter bound, or gather more rows."
+                f"{odds(constraint)}; {here}. Train under a tighter bound, or gather more rows."
             )
         elif needed is not None:
-            text += f" About {about(needed)} {unit} of this kind{alike} would decide it {odds(constraint)}; this audit had {here}.{direction([constraint])}"
+            text += f" About {about(needed)} {unit} of this kind{alike} would decide it {odds(constraint)}; {here}.{direction([constraint])}"
         elif not constraint["why"]:
             text += " No number of rows was found that would decide it."
     if why:

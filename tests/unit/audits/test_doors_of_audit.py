@@ -230,6 +230,7 @@ def test_labels_of_one_value_are_judged_with_a_warning():
     found = fb.audit(decided, same, group, ["demographic_parity <= 0.3", "false_positive_rate_parity <= 0.3"])
     assert [c["verdict"] for c in found["constraints"]] == ["met", "insufficient"]
     assert any("All 400 rows have the label 1" in said for said in found["warnings"])
+    assert any("The one row has the label 0: what" in said for said in fb.audit([1], [0], ["a"])["warnings"])
     both = fb.audit(decided, rng.integers(0, 2, 400), group)
     assert not any("have the label" in said for said in both["warnings"])
     with pytest.raises(DataError, match="one class, 'yes'"):

@@ -73,6 +73,11 @@ def test_the_gate_of_the_page_is_passed_and_a_tighter_one_is_closed(run, folder)
     assert re.search(r"- demographic_parity <= 0.12: bound met \(measured 0\.\d+, at least \S+, at most 0\.\d+\)", out)
     assert re.search(r"- accuracy 0\.\d+, at least 0\.6 is asked", out)
     assert re.search(r"accuracy is 0\.\d{1,4}, less than 0\.99$", closed.reasons[1])
+    low = gate(folder, "low.toml", constraint=["demographic_parity <= 0.12"], least={"accuracy": 0.99})
+    _, out, _ = run("gate", "--config", low)  # the bounds that are met are said too, after what closed the gate
+    assert re.search(r"closed\n- accuracy is 0\.\d+, less than 0\.99\n- demographic_parity <= 0.12: bound met \(", out)
+    _, out, _ = run("gate", "--config", path)
+    assert out.count("demographic_parity <= 0.05: bound violated") == 1
 
 
 def test_a_gate_on_the_file_that_the_model_was_trained_on_is_closed(run, folder, tmp_path):

@@ -197,3 +197,6 @@ def test_a_monitor_s_decisions_are_not_held_out():
     monitor.update(rng.integers(0, 2, 3000), rng.integers(0, 2, 3000), np.repeat(["f", "m"], 1500))
     page = report.audit_page(monitor.look())
     assert "3,000 in use, counted by the monitor" in page and "3,000 held out" not in page
+    few = fb.Monitor("demographic_parity <= 0.1").update(np.ones(200, int), np.arange(200) // 2 % 2, ["f", "m"] * 100)
+    page = report.audit_page(few.look())
+    assert "at about even odds; this monitor has seen 200." in page and "this audit had" not in page
