@@ -72,7 +72,7 @@ def fit_report(
     problem, held, solution, near = trained.problem, trained.held, trained.solution, trained.optimality
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
-    measured = trained.measured()
+    measured = problem.reported(solution.x)
     accuracy = accuracy_of(measured)
     below = bounds_below_a_step(problem.plan, problem.counts_of_cells())
     small = [*(found.said for found in below), *doubtful_groups(groups.names)]

@@ -15,7 +15,6 @@ from torch import Tensor
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.base.seeds import seed_for
-from fairbound.fairness import quantities
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.contrasts import dual_scale
@@ -25,10 +24,10 @@ from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLosses, objective_of
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, SQUARED_MARGIN, Pointwise, loss_named
+from fairbound.fairness.reported import Reported
 from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
 from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.sweeping import FewRows, swept
-from fairbound.fairness.verbs import Verbs
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
@@ -50,7 +49,7 @@ MOST_CURVED = 2000
 """Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
 
 
-class FairProblem(Verbs, BaseProblem):
+class FairProblem(Reported, BaseProblem):
     """min mean loss (or another objective) subject to the stated bounds, over the rows given.
 
     model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module; a SciPy
@@ -330,8 +329,7 @@ class FairProblem(Verbs, BaseProblem):
             if self._true:
                 q = self.true_means(scores, batch)
             if self.plan.beyond_means:
-                f, g, made = quantities.value(self.plan, self.contrasts, batch, q, f, scores, self.split(x)[1], True)
-                q = made.q[..., : made.q.shape[-1] - len(self.plan.ratios)]
+                f, g, q = self._beyond_means(x, batch, scores, f, q)
             elif self.joint is not None:
                 F = self.joint.values(q)[0]
                 f, g = F[..., 0], F[..., 1:]
@@ -341,27 +339,6 @@ class FairProblem(Verbs, BaseProblem):
             extra["stated"] = self._stated(q, g)
         check_finite(f, lambda: "the loss over all rows is not finite at this point; lower the step size.")
         return Measured(f, g, extra)
-
-    def _accuracy(self, scores: Tensor, objective: Tensor) -> dict[str, Tensor]:
-        if self.model.outputs > 1:
-            right = scores.argmax(-1) == self.targets
-        elif self._decides:
-            right = (scores > 0) == (self.targets > 0.5)
-        else:
-            return {}
-        return {"accuracy": self.shards.sum((objective * right).sum(-1))}
-
-    def _stated(self, q: Tensor, g: Tensor) -> Tensor:
-        """(..., bounds) the value of each stated bound, from quantities (..., Q - R) and constraints."""
-        out = []
-        for number, bound in enumerate(self.plan.notions):
-            rows = self.plan.rows_of(number)
-            contrasts = rows[rows < len(self.plan.index)]
-            if len(contrasts):
-                out.append(bound.value_of(*self.contrasts.raw(q, contrasts)))
-            else:
-                out.append(bound.value_of(g[..., rows] + bound.bound, None))
-        return torch.stack(out, dim=-1)
 
 
 def _compiled(
