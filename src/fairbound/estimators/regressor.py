@@ -146,7 +146,14 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         predicted = self.predict(X)
         scored = replace(read_numbers(predicted, targets), groups=groups, weight=weights)
         values = [bound.measure(scored) for bound in self.constraints_]
-        missed = missed_words(self.constraints_, values)
+        rounded = [0 < v <= b.rounding(self.scale_) for b, v in zip(self.constraints_, values, strict=True)]
+        unequal = [(b, v) for b, v, near in zip(self.constraints_, values, rounded, strict=True) if not near]
+        missed = missed_words([b for b, _ in unequal], [v for _, v in unequal])
+        to_rounding = "".join(
+            f"; {b.text} is met to rounding, as {v:.2g} is less than a millionth of the labels' standard deviation"
+            for b, v, near in zip(self.constraints_, values, rounded, strict=True)
+            if near
+        )
         return {
             "constraints": [
                 {"text": b.text, "sense": b.sense, "bound": b.stated, "train_value": v}
@@ -156,7 +163,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             "message": f"not every bound is met on the training rows: {missed}. "
             "Loosen the bounds, train longer (budget), or take a larger model."
             if missed
-            else "every bound is met on the training rows",
+            else f"every bound is met on the training rows{to_rounding}",
             "train_loss": float(np.average((predicted - targets) ** 2, weights=weights)),
         }
 

@@ -352,3 +352,21 @@ def test_rows_without_a_group_are_warned_of_and_errors_quote_bounds_as_stated():
         fb.FairRegressor("residual_gap <= 1").fit(X, y, sensitive_features=group)
     with pytest.raises(OptionError, match=r"'group_squared_error\[by=sex\] <= 100' names 'sex'"):
         fb.FairRegressor("group_squared_error[by=sex] <= 100").fit(X, y, sensitive_features=group)
+
+
+def test_a_bound_of_exactly_0_on_numbers_is_met_to_rounding():
+    """In the units of any label; a thousandth of the labels' spread is no rounding, and a bound of 1e-9 is stated as it is."""
+    rng = np.random.default_rng(0)
+    group, X = rng.integers(0, 2, 600), rng.normal(size=(600, 3))
+    X[:, 2] += group
+    y = 3 * X[:, 0] + 0.8 * group + rng.normal(size=600)
+    for unit in (1.0, 1e6):
+        model = fb.FairRegressor("residual_gap <= 0").fit(X, unit * y, sensitive_features=group)
+        facts = model.fit_report_
+        value = facts["constraints"][0]["train_value"]
+        assert facts["feasible"] and 0 < value <= 1e-6 * unit * y.std()
+        assert "every bound is met" in facts["message"] and "residual_gap <= 0 is met to rounding" in facts["message"]
+    zero, near = (constraint(text).rounding(2.0) for text in ("residual_gap <= 0", "residual_gap <= 1e-9"))
+    assert zero == pytest.approx(2e-6) and near == 0 == constraint("group_squared_error <= 0").rounding(2.0)
+    with pytest.warns(ConvergenceWarning, match="residual_gap <= 0 is 0.*Loosen the bounds"):
+        fb.FairRegressor("residual_gap <= 0", budget="1 steps", algorithm="alm").fit(X, y, sensitive_features=group)

@@ -45,6 +45,10 @@ def residual_within(largest: float | None) -> Pointwise:
     )
 
 
+ROUNDED = 1e-6
+"""Of the labels' standard deviation: differences of mean residuals up to this are equality."""
+
+
 class PredictionBound(GroupBound):
     """A mean over the rows of every group of a function of the predicted number.
     A notion below it says of which functions."""
@@ -73,6 +77,11 @@ class PredictionBound(GroupBound):
     def rescaled(self, shift: float, scale: float) -> Self:
         """The same bound on (numbers - shift) / scale."""
         raise NotImplementedError
+
+    def rounding(self, scale: float) -> float:
+        """How large a value is taken for the bound: 0 but for a bound of 0 on numbers, which no arithmetic meets. scale:
+        the standard deviation of the labels."""
+        return 0.0
 
     def step_of(self, rows: int) -> float:
         return 0.0
@@ -209,6 +218,9 @@ class ResidualGap(NumberLossBound):
 
     def rescaled(self, shift: float, scale: float) -> Self:
         return self._in_units(scale)
+
+    def rounding(self, scale: float) -> float:
+        return ROUNDED * scale if self.stated == 0 else 0.0
 
     @property
     def range(self) -> tuple[float, float] | None:
