@@ -16,10 +16,10 @@ Departs: the model is not trained again with the classes' costs; its scores are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from fairbound.estimators.swept_intercept import lowest_loss
 from fairbound.estimators.trained import Trained, meeting
@@ -28,6 +28,7 @@ from fairbound.models.mlp import is_linear
 from fairbound.models.scoring import last_intercept
 from fairbound.rows.groups import label_text
 from fairbound.rows.sparse import SparseRows
+from fairbound.solver.solve import Solution
 
 ROUNDS = 200
 """How often all bounded classes are looked at."""
@@ -42,20 +43,28 @@ OFFSETS = (
 
 
 def with_offsets(
-    trained: Trained, without_bounds: Callable[[], Tensor], classes: Sequence[Any] | np.ndarray
+    trained: Trained, without_bounds: Callable[[], Solution], classes: Sequence[Any] | np.ndarray
 ) -> Trained | None:
     """The model without bounds, whose last intercepts are moved until bounds on errors of classes are met.
 
-    trained: of all rows, under bounds on errors of classes. without_bounds: trains the parameters (n,) without
-    them, if they are not those of the lowest loss of two classes. classes: the labels. None where no such move meets the
-    bounds.
+    trained: under bounds on errors of classes. without_bounds: trains without them, where that is not the lowest loss of
+    two classes; `trained` comes back where that is interrupted. classes: the labels. None where no such move meets the bounds, of rows held back, and of several
+    processes, each of which knows its own rows only.
     """
     problem = trained.problem
+    if trained.held is not None or not trained.single:
+        return None
     if problem.loss is LOGISTIC and is_linear(problem.model, 1) and not isinstance(problem.features, SparseRows):
         decay = trained.optimality.get("weight_decay", 0.0)
         free = lowest_loss(problem, decay, np.zeros(problem.rows, dtype=bool), None)
     else:
-        free = without_bounds()
+        alone, before = without_bounds(), trained.solution
+        spent = replace(
+            before, steps=before.steps + alone.steps, seconds=before.seconds + alone.seconds, stopped=alone.stopped
+        )
+        trained, free = trained._replace(solution=spent), alone.x[: problem.model.n]
+        if alone.interrupted:
+            return trained
     at = last_intercept(problem.model, free, problem.features)
     if at is None:
         return None

@@ -232,15 +232,16 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
+        moved = None
         if choice.otherwise is not None and not bounds_cost_nothing(found.optimality):
-            moved = None
             if objective in ("auto", "accuracy") and only_errors_of_classes(trained_under):
                 free = partial(self._learnt, X, features, rows, given, (), limit, x0)
-                moved = with_offsets(found, lambda: free().x, self.classes_)
+                moved = with_offsets(found, lambda: free().solution, self.classes_)
             if moved is None:
                 return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
             found, notes = moved, [*given, *said]
-        trained = corrected(found._replace(automatic=choice.automatic))
+        # a constant has a lower loss than scores with much added to them, and says less
+        trained = corrected(found._replace(automatic=choice.automatic and moved is None))
         learnt = Learnt(
             model,
             trained.solution.x[: model.n],

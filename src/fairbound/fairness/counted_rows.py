@@ -24,6 +24,9 @@ from fairbound.models.mlp import is_linear
 MOST_CELLS = 1 << 24
 """Cells of rates times rows, at most: with more, they take too much memory."""
 
+ROUNDING = 1e-12
+"""A sum of shares below it is 0 but for rounding."""
+
 
 @dataclass(frozen=True)
 class CountedRows:
@@ -59,7 +62,8 @@ class CountedRows:
             return (none + each @ (_scores(X, bias, x) > 0).double()).numpy()  # type: ignore[no-any-return]
 
         def judged(sums: np.ndarray) -> np.ndarray:
-            q = np.concatenate([sums, np.zeros_like(sums[:1])])  # the mean loss, which nothing reads
+            there = np.where(np.abs(sums) > ROUNDING, sums, 0.0)  # a quotient by 0 is to be one
+            q = np.concatenate([there, np.zeros_like(sums[:1])])  # the mean loss, which nothing reads
             g = contrasts.values(torch.from_numpy(np.moveaxis(q, 0, -1)).to(contrasts.bounds.dtype))[0]
             return np.concatenate([sums[wrong][None], np.moveaxis(g.double().numpy(), -1, 0)])
 

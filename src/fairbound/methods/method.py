@@ -74,13 +74,14 @@ def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
     return x.new_zeros(*x.shape[:-1], problem.m)
 
 
-def _checking(own: Callable[[Any], None] | None) -> Callable[[Any], None]:
-    """A `__post_init__` that checks the kinds of the options, and then does what `own` does."""
+def _checking(own: Callable[..., None] | None) -> Callable[..., None]:
+    """A `__post_init__` that checks the kinds of the options, and then does what `own` does.
+    more: what a dataclass with an InitVar hands on."""
 
-    def __post_init__(self: Any) -> None:
+    def __post_init__(self: Any, *more: Any) -> None:
         check_kinds(self)
         if own is not None:
-            own(self)
+            own(self, *more)
 
     return __post_init__
 

@@ -88,6 +88,8 @@ def _no_spacing(every: Any) -> OptionError:
 def seeds_of(seed: Any) -> tuple[int, ...]:
     """The seeds of the runs, one of each: of a whole number itself, else of several. Raises: OptionError where there is none,
     where one is no whole number or negative, and where two are equal."""
+    if getattr(seed, "ndim", None) == 0 and hasattr(seed, "item"):
+        seed = seed.item()
     if isinstance(seed, Integral) and not isinstance(seed, bool):
         seeds: list[Any] = [seed]
     elif isinstance(seed, str | bytes | bool) or not isinstance(seed, Iterable):

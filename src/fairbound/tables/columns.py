@@ -164,8 +164,9 @@ def as_category(column: Column) -> Column:
     """The column as codes into texts; whole numbers are written without a decimal point, so 1, 1.0 and "1" are one."""
     if column.coded:
         return replace(column, kind="category")
-    values = column.values.astype(np.float64)
-    known = ~np.isnan(values)
+    whole = column.values.dtype.kind in "iu"  # whose last digits a float may not hold
+    values = column.values if whole else column.values.astype(np.float64)
+    known = np.ones(len(values), dtype=bool) if whole else ~np.isnan(values)
     unique, inverse = np.unique(values[known], return_inverse=True)
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[known] = inverse

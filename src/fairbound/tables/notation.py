@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 _PLAIN = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.(\d*?)0*)?")
 """A number as most programs write it: its whole part, and its decimals without zeros at their end."""
+EXACT_DIGITS = 15
+"""Digits of a whole number that a float holds for certain."""
 _TRUTH = {"true": "True", "TRUE": "True", "false": "False", "FALSE": "False"}
 _AS_TRUTH, _AS_BITS = {"0": "False", "1": "True"}, {"False": "0", "True": "1"}
 
@@ -42,6 +44,9 @@ class Notations:
         self._turn = next(turns, {})
 
     def find(self, text: str) -> str | None:
-        """The value that a text which is spelt as none of them is in another notation; None where it is none."""
+        """The value that a text which is spelt as none of them is in another notation; None where it is none, and for a
+        number with a decimal point and more digits before it than a float holds, which may have been another one."""
+        if len(text.partition(".")[0].lstrip("-")) > EXACT_DIGITS and "." in text:
+            return None
         key = key_text(text)
         return self._of.get(self._turn.get(key, key))

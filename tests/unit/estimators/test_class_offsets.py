@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fairbound as fb
+from fairbound.estimators import class_offsets, classifier
 from fairbound.estimators.class_offsets import least_offsets
+from fairbound.estimators.trained import Trained
 from fairbound.fairness.notions.classes import ClassRisk
 
 STRAIGHT = fb.TableOptions(knots=0)
@@ -83,6 +86,37 @@ def test_the_order_of_the_model_without_bounds_is_kept_and_the_bound_just_met(st
         decided = ((scores > t).astype(int) for t in np.r_[scores, scores.min() - 1])
         best = max((d == y).mean() for d in decided if all((d != y)[own].mean() <= most for own, most in within))
         assert best - 0.01 < fair.score(X, y) <= best
+
+
+def test_a_tight_bound_on_one_of_three_classes_leaves_an_order_among_the_others():
+    X, y = rows(seed=2, n=1500, classes=3)
+    fair = fb.FairClassifier("error of class 1 <= 0.01", options=STRAIGHT).fit(X, y)
+    assert fair.fit_report_["feasible"] and len(set(fair.predict(X))) == 3
+    assert fair.score(X, y) > (y == 1).mean() + 0.05
+
+
+def test_an_interrupt_while_the_model_without_bounds_is_trained_is_kept(monkeypatch):
+    X, y = rows(classes=3)
+    whole = class_offsets.with_offsets
+
+    def interrupted(trained, without_bounds, classes):
+        return whole(trained, lambda: replace(without_bounds(), stopped="interrupted"), classes)
+
+    monkeypatch.setattr(classifier, "with_offsets", interrupted)
+    fair = fb.FairClassifier("error of class 0 <= 0.1").fit(X, y)
+    assert fair.solution_.interrupted
+    monkeypatch.undo()
+    assert fb.FairClassifier("error of class 0 <= 0.1").fit(X, y).fit_report_["steps"] == fair.fit_report_["steps"]
+
+
+@pytest.mark.parametrize("options", [{"validation": 0.2}, {"distributed": True}])
+def test_rows_held_back_and_those_of_other_processes_are_not_passed_over(options, monkeypatch):
+    X, y = rows(n=1500)
+    if "distributed" in options:
+        monkeypatch.setattr(Trained, "single", False)
+        options = {}
+    fair = fb.FairClassifier("error of class 1 <= 0.1", random_state=0, **options).fit(X, y)
+    assert not any("the one without bounds" in note for note in fair.fit_report_["notes"])
 
 
 def test_scores_are_left_where_the_loss_weights_of_classes_or_other_bounds_are_asked_for():

@@ -180,3 +180,14 @@ def test_the_objective_accuracy_has_what_it_finds_and_others_do_not(monkeypatch)
     without = [accuracy(name) for name in names]
     assert found[0] > without[0]
     assert found[1:] == without[1:] and held == accuracy("accuracy", validation=0.2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_quotient_by_no_decisions_is_undefined_where_weights_round(seed):
+    rng = np.random.default_rng(seed)
+    X, group, weight = rng.normal(size=(150, 4)), rng.integers(0, 3, 150), rng.uniform(0.2, 3, 150)
+    y = (X[:, 0] + rng.normal(size=150) > 0.5).astype(int)
+    stated, options = "false_omission_rate_parity <= 0.05", {"objective": Accuracy(1.0), "dtype": torch.float64}
+    problem = FairProblem(MLP(4), X, y, group, stated, sample_weight=weight, **options)
+    whole, x = CountedRows.of(problem), torch.tensor([0.1, 0, 0, 0, 50.0], dtype=torch.float64)
+    np.testing.assert_allclose(whole.judged(whole.sums(x))[1:], problem.evaluate(x).g, atol=1e-9)

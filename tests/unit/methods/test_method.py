@@ -1,7 +1,7 @@
 """Methods by name and by import, what they need of a problem, and what every state has."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import ClassVar
 
 import pytest
@@ -151,3 +151,18 @@ def test_an_inner_method_may_be_given_by_name_or_as_a_table():
     assert algorithm(name, inner={"name": "sgd", "step_size": 0.7}).inner == SGD(step_size=0.7)
     with pytest.raises(OptionError, match="did you mean 'step_size'"):
         algorithm(name, inner={"name": "sgd", "stepsize": 0.7})
+
+
+def test_a_method_of_ones_own_may_take_more_at_construction_than_it_keeps():
+    @dataclass(frozen=True)
+    class Scaled(Method[State]):
+        rate: float = 0.1
+        by: InitVar[float] = 2.0
+        name: ClassVar[str] = "scaled"
+
+        def __post_init__(self, by: float) -> None:
+            object.__setattr__(self, "rate", self.rate * by)
+
+    assert Scaled(by=3.0).rate == pytest.approx(0.3)
+    with pytest.raises(OptionError, match="rate"):
+        Scaled(rate=None)  # type: ignore[arg-type]

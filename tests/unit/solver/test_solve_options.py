@@ -57,6 +57,7 @@ def test_whole_numbers_of_numpy_are_taken():
     other = go(seed=np.int64(3), batch_size=np.int64(4), record_every=np.int32(2), average=np.int8(0))
     assert differences(plain.state, other.state) == [] and len(plain.records) == len(other.records)
     assert seeds_of(np.arange(3)) == seeds_of(range(3)) == seeds_of(torch.arange(3)) == (0, 1, 2)
+    assert seeds_of(np.array(3)) == seeds_of(torch.tensor(3)) == seeds_of(3) == (3,)
     assert Spacing(np.int64(7)).steps == 7
 
 

@@ -887,3 +887,14 @@ def test_one_row_taken_as_a_series_is_told_how_to_stay_a_row():
     with pytest.raises(DataError, match=r"table\.iloc\[\[i\]\] of a row"):
         encoder.transform(table.iloc[1])
     assert encoder.transform(table.iloc[[1]]).shape[0] == 1
+
+
+def test_whole_numbers_that_a_float_does_not_hold_are_told_apart():
+    pd = pytest.importorskip("pandas")
+    ids = 2**53 + np.arange(6).repeat(50)
+    encoder = TableEncoder(TableOptions(categorical=["id"])).fit(pd.DataFrame({"id": ids.astype(str).astype(object)}))
+    learnt = encoder.transform(pd.DataFrame({"id": ids.astype(str).astype(object)}))
+    assert np.array_equal(encoder.transform(pd.DataFrame({"id": ids})), learnt) and len(np.unique(learnt, axis=0)) == 6
+    with pytest.warns(DataWarning, match="id"):  # rounded to even ones, they may be any
+        rounded = encoder.transform(pd.DataFrame({"id": ids.astype(float)}))
+    assert len(np.unique(rounded, axis=0)) == 1
