@@ -547,7 +547,7 @@ MUTANTS = {
     "cells: the second group's sign": Mutant("fairness/contrasts.py", "scatter_add_(0, self._second, -w)", "scatter_add_(0, self._second, w)", "claims/test_problem.py"),
     "slices: rows of a stratum in two slices": Mutant("fairness/reduction.py", "np.maximum(self.ends[own] - self.sizes[own], first)", "(self.ends[own] - self.sizes[own])", "unit/fairness/test_slices.py"),
     "verbs: scores of a point that moved in place": Mutant("fairness/verbs.py", "batch.kept[MLP] = (theta.clone(), scores, tape)", "batch.kept[MLP] = (theta, scores, tape)", "unit/fairness/test_one_pass.py"),
-    "verbs: scores of the point before": Mutant("fairness/verbs.py", "torch.equal(last[0], theta):", "len(last[0]):", "unit/fairness/test_one_pass.py"),
+    "verbs: scores of the point before": Mutant("fairness/verbs.py", "torch.equal(batch.kept[MLP][0], theta):", "len(batch.kept[MLP][0]):", "unit/fairness/test_one_pass.py"),
     "slices: sums of the last slice alone": Mutant("fairness/reduction.py", "total[:, own] += sums", "total[:, own] = sums", "unit/fairness/test_slices.py"),
     "cells: means of absent rows": Mutant("fairness/reduction.py", "entries = dq.gather(-1, cells) * self.shares", "entries = dq.gather(-1, cells)", "claims/test_problem.py"),
     "shards: means of the own part": Mutant("fairness/batches.py", "self._totals = self.shards.sum(totals)", "self._totals = totals", "claims/test_sharded_rows.py::test_parts_together_say_what_the_whole_table_says"),

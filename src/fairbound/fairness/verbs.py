@@ -51,8 +51,10 @@ class Verbs(RowSlopes):
         """The scores of a batch's rows at the model's parameters theta (..., n_model), and their tape. Those of a linear
         model on all rows are kept, as several verbs are asked for at one point."""
         keeps = batch is self._full and theta.dim() == 1 and is_linear(self.model)
-        if keeps and (last := batch.kept.get(MLP)) is not None and torch.equal(last[0], theta):
-            return last[1:]  # type: ignore[no-any-return]
+        if keeps and MLP in batch.kept:
+            if torch.equal(batch.kept[MLP][0], theta):
+                return batch.kept[MLP][1:]  # type: ignore[no-any-return]
+            del batch.kept[MLP]  # its scores make room for those to come
         with noise(self.model, batch.seed):
             scores, tape = self.model.forward(theta, batch.features)
         if keeps:
