@@ -55,8 +55,7 @@ def with_offsets(
     if trained.held is not None or not trained.single:
         return None
     if problem.loss is LOGISTIC and is_linear(problem.model, 1) and not isinstance(problem.features, SparseRows):
-        decay = trained.optimality.get("weight_decay", 0.0)
-        free = lowest_loss(problem, decay, np.zeros(problem.rows, dtype=bool), None)
+        free = lowest_loss(problem, trained.optimality.get("weight_decay", 0.0))
     else:
         alone, before = without_bounds(), trained.solution
         spent = replace(

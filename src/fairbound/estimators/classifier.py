@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -235,8 +234,11 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         moved = None
         if choice.otherwise is not None and not bounds_cost_nothing(found.optimality):
             if objective in ("auto", "accuracy") and only_errors_of_classes(trained_under):
-                free = partial(self._learnt, X, features, rows, given, (), limit, x0)
-                moved = with_offsets(found, lambda: free().solution, self.classes_)
+                moved = with_offsets(
+                    found,
+                    lambda: self._learnt(X, features, rows, given, (), limit, x0).solution,
+                    self.classes_,
+                )
             if moved is None:
                 return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
             found, notes = moved, [*given, *said]

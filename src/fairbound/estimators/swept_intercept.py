@@ -61,12 +61,15 @@ def swept_intercept(trained: Trained) -> Trained:
     return better(trained, swept, "auto" if problem.refined else "no", SWEPT)
 
 
-def lowest_loss(problem: FairProblem, decay: float, alone: np.ndarray, label: int | None) -> Tensor:
+def lowest_loss(
+    problem: FairProblem, decay: float, alone: np.ndarray | None = None, label: int | None = None
+) -> Tensor:
     """(n,) the parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the
-    usual one.
-    label: what the rows `alone` (rows,) count as, with the share ALONE of all weight; None for their own."""
+    usual one. alone: (rows,) which rows are among these in any case. label: what they count as, with the share ALONE of
+    all weight; None for their own."""
     features, every = problem.features, max(1, round(problem.rows * problem.n**2 / MOST_WORK))
     assert not isinstance(features, SparseRows)
+    alone = np.zeros(problem.rows, dtype=bool) if alone is None else alone
     kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
     A = np.column_stack([features[kept].cpu().double().numpy(), np.ones(len(kept))])
     y = problem.targets.cpu().double().numpy()[kept]

@@ -40,11 +40,11 @@ class CountedRows:
     judged: Callable[[np.ndarray], np.ndarray]
 
     @classmethod
-    def of(cls, problem: Any) -> CountedRows | None:
-        """Of a FairProblem whose objective is an `Accuracy` of the error rate alone; None where it is not covered: other
-        models, bounds that need more than cell means, too many rows."""
+    def of(cls, problem: Any, x: Tensor) -> CountedRows | None:
+        """Of a FairProblem whose objective is an `Accuracy` of the error rate alone, for points like x (n,); None where it
+        is not covered: other models, bounds that need more than cell means, too many rows."""
         batch = problem.full()
-        whole = OnePass.of(problem, batch, MOST_CELLS)
+        whole = problem.one_pass(x, batch) or OnePass.of(problem, batch, MOST_CELLS)
         if whole is not None:
             turns = (whole.contrasts @ whole.each).numpy()
             return cls(whole.features, whole.bias, partial(_constraints, whole), turns, lambda sums: sums)

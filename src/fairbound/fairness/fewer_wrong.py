@@ -62,9 +62,8 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
 
     problem: its objective is an `Accuracy`. x is returned where it has no `CountedRows`.
     """
-    start, met = x, float(problem.evaluate(x).violation) <= 0
     problem = problem.with_objective(Accuracy(1.0))
-    whole, curvature = CountedRows.of(problem), problem.curvature()
+    whole, curvature = CountedRows.of(problem, x), problem.curvature()
     if whole is None or curvature is None:
         return x
     spread = float(whole.scores(x).std())
@@ -74,6 +73,7 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
         return x
     rows = whole.features[near].cpu().numpy()
     columns = axes.astype(rows.dtype) @ (np.hstack([rows, np.ones_like(rows[:, :1])]) if whole.bias else rows).T
+    start, met = x, float(problem.evaluate(x).violation) <= 0
     turns, judged = whole.turns[:, near.numpy()], whole.judged
     rng, sums = np.random.default_rng(seed_for("fewer wrong", root=0)), whole.sums(x)
     most = ROUNDS if missed(judged(sums)) else MOST // max(LINES * len(near), 1)

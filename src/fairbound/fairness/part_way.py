@@ -40,7 +40,7 @@ def part_way(problem: Any, x: Tensor, other: Tensor, allowed: Callable[[Tensor],
     `CountedRows`. x: meets its bounds. other: (n,). allowed: whether the order of the scores of a point is.
     """
     problem = problem.with_objective(Accuracy(1.0))
-    whole = CountedRows.of(problem)
+    whole = CountedRows.of(problem, x)
     if whole is None or not whole.bias:
         return x, 0.0
     t, beyond = 0.0, 1.0

@@ -51,7 +51,7 @@ def inside(problem):
 )
 def test_no_stretch_of_a_line_that_meets_the_bounds_decides_fewer_rows_wrongly(bound, weighted):
     problem = made(bound, **({"sample_weight": WEIGHT} if weighted else {})).with_objective(Accuracy(1.0))
-    whole, rng, found = CountedRows.of(problem), np.random.default_rng(1), 0
+    whole, rng, found = CountedRows.of(problem, torch.zeros(9, dtype=torch.float64)), np.random.default_rng(1), 0
     for x in inside(problem):
         for reach in (0.1, 1.0, 5.0):
             v, scores = torch.from_numpy(rng.normal(size=9)), whole.scores(x).numpy()
@@ -84,7 +84,7 @@ def missing(bound):
 def test_no_stretch_of_a_line_misses_the_bounds_by_less_where_they_are_missed(bound):
     problem, x = missing(bound)
     problem = problem.with_objective(Accuracy(1.0))
-    whole, rng, least = CountedRows.of(problem), np.random.default_rng(2), []
+    whole, rng, least = CountedRows.of(problem, x), np.random.default_rng(2), []
     here = whole.sums(x)
     now = whole.judged(here)
     assert lines.missed(now) > 0
@@ -161,7 +161,8 @@ def test_the_same_point_every_time_and_none_without_a_pass_over_all_rows():
 @pytest.mark.parametrize("bound", QUOTIENTS)
 def test_quotients_of_decisions_are_those_that_are_measured(bound):
     problem = made(bound, sample_weight=WEIGHT).with_objective(Accuracy(1.0))
-    whole, x = CountedRows.of(problem), torch.linspace(-0.4, 0.5, 9, dtype=torch.float64)
+    x = torch.linspace(-0.4, 0.5, 9, dtype=torch.float64)
+    whole = CountedRows.of(problem, x)
     for last in (-0.4, 0.5, 100.0):
         x[8] = last
         exact = problem.evaluate(x)
@@ -189,5 +190,6 @@ def test_a_quotient_by_no_decisions_is_undefined_where_weights_round(seed):
     y = (X[:, 0] + rng.normal(size=150) > 0.5).astype(int)
     stated, options = "false_omission_rate_parity <= 0.05", {"objective": Accuracy(1.0), "dtype": torch.float64}
     problem = FairProblem(MLP(4), X, y, group, stated, sample_weight=weight, **options)
-    whole, x = CountedRows.of(problem), torch.tensor([0.1, 0, 0, 0, 50.0], dtype=torch.float64)
+    x = torch.tensor([0.1, 0, 0, 0, 50.0], dtype=torch.float64)
+    whole = CountedRows.of(problem, x)
     np.testing.assert_allclose(whole.judged(whole.sums(x))[1:], problem.evaluate(x).g, atol=1e-9)
