@@ -253,7 +253,8 @@ class Batches:
         if self._full is None:
             w = self.weight_of_rows()
             reduce = self._whole(w) if self.plan.columns else None
-            self._full = Batch(self.features, self.targets, w / self._mass, reduce, None, self._cells, ("full", 0), 0)
+            w = w.div_(self._mass) if self.row_weight is None else w / self._mass
+            self._full = Batch(self.features, self.targets, w, reduce, None, self._cells, ("full", 0), 0)
         return self._full
 
     def _whole(self, w: Tensor) -> IndexedReduction:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fairbound.fairness import quantities
 from fairbound.fairness.batches import Batch
+from fairbound.fairness.reduction import SLICE
 from fairbound.fairness.verbs import Verbs
 from fairbound.problems.problem import Measured
 
@@ -67,13 +68,15 @@ class Reported(Verbs):
         return made
 
     def _accuracy(self, scores: Tensor, objective: Tensor) -> dict[str, Tensor]:
-        if self.model.outputs > 1:
-            right = scores.argmax(-1) == self.targets
-        elif self._decides:
-            right = (scores > 0) == (self.targets > 0.5)
-        else:
+        if self.model.outputs == 1 and not self._decides:
             return {}
-        return {"accuracy": self.shards.sum((objective * right).sum(-1))}
+        share = objective.new_zeros(())
+        for first in range(0, len(self.targets), SLICE):
+            own = slice(first, first + SLICE)
+            some, y = self._some(scores, own), self.targets[own]
+            right = some.argmax(-1) == y if self.model.outputs > 1 else (some > 0) == (y > 0.5)
+            share = share + (objective[..., own] * right).sum(-1)
+        return {"accuracy": self.shards.sum(share)}
 
     def _stated(self, q: Tensor, g: Tensor) -> Tensor:
         """(..., bounds) the value of each stated bound, from quantities (..., Q - R) and constraints."""

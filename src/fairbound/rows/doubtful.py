@@ -28,6 +28,8 @@ FIRST = 200
 """Rows by which nearly all columns are seen to be no groups."""
 FEWEST = 10
 """Rows for each group that such a coincidence needs."""
+ROWS = 1 << 16
+"""Rows that are looked at together, so that many rows take no memory of their own."""
 
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
@@ -95,16 +97,25 @@ def own_label_words(groups: Groups, target: np.ndarray) -> list[str]:
     if len(groups) != len(target):
         return out
     for attribute, labels, code in groups.by_attribute:
-        known = code >= 0
-        classes, place = np.unique(target[known], return_inverse=True)
-        pairs = np.zeros((len(labels), len(classes)), dtype=bool)
-        pairs[code[known], place] = True
-        if pairs.sum(1).max(initial=0) == 1 and len(classes) > 1 and len(code) >= FEWEST * len(labels):
+        if len(code) >= FEWEST * len(labels) and _labels_of_groups(code, target, len(labels)) > 1:
             out.append(
                 f"The groups of {attribute} tell the labels: all rows of a group have the same label. Groups then differ as labels do. "
                 "Name a sensitive attribute in its place."
             )
     return out
+
+
+def _labels_of_groups(code: np.ndarray, target: np.ndarray, groups: int) -> int:
+    """How many labels target (n,) there are in rows whose group code (n,) is known, where each group has one alone; else 0."""
+    label, seen = np.zeros(groups, dtype=target.dtype), np.zeros(groups, dtype=bool)
+    for at in range(0, len(code), ROWS):
+        part, labels = code[at : at + ROWS], target[at : at + ROWS]
+        part, labels = part[part >= 0], labels[part >= 0]
+        new = ~seen[part]
+        label[part[new]], seen[part[new]] = labels[new], True
+        if (label[part] != labels).any():
+            return 0
+    return len(np.unique(label[seen]))
 
 
 def _one_to_one(column: Any, code: np.ndarray) -> bool:
