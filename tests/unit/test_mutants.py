@@ -277,7 +277,7 @@ MUTANTS = {
     "last layer: a copy of its scores": Mutant("models/scoring.py", "out.untyped_storage().data_ptr() == scores.untyped_storage().data_ptr()", "True", "unit/models/test_last_layer.py"),
     "last layer: shared": Mutant("models/scoring.py", "sum(p is q for p in own) == 1", "True", "unit/models/test_last_layer.py"),
     "last layer: not the last parameters": Mutant("models/scoring.py", "all(p is q for p, q in zip(model.parameters[-2:], last, strict=True))", "True", "unit/models/test_last_layer.py"),
-    "last layer: run twice": Mutant("models/scoring.py", "len(found) != number or ", "", "unit/models/test_last_layer.py"),
+    "last layer: run twice": Mutant("models/scoring.py", "if len(seen.get(at, ())) == 1 and", "if", "unit/models/test_last_layer.py"),
     "whole network: steps chosen on their own rows": Mutant("estimators/whole_network.py", "method, validation=others", "method, validation=part", "unit/estimators/test_whole_network.py"),
     "whole network: none without bounds": Mutant("estimators/whole_network.py", "of_use = small and", "of_use = problem.m and small and", "unit/estimators/test_regressor.py"),
     "class bounds: those that cost something are left at once": Mutant("estimators/classifier.py", "not bounds_cost_nothing(found.optimality)", "False", "claims/test_class_risk.py"),

@@ -4,7 +4,7 @@ them the last layer of a network adds."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -78,18 +78,44 @@ def last_inputs(model: Model, x: Tensor, features: Tensor | SparseRows) -> Tenso
         return None
     if (last := _last_layer(model)) is None:
         return None
-    found: list[tuple[Tensor, Tensor, int]] = []
-    hook = last.register_forward_hook(lambda _, given, scores: found.append((given[0], scores, scores._version)))
     model.bind(x)
+    found = inputs_of(model.module, (last,), features.split(MODULE_ROWS_AT_ONCE))
+    return None if found is None else found[1]
+
+
+def inputs_of(module: nn.Module, layers: Sequence[nn.Linear], parts: Iterable[Any]) -> tuple[nn.Linear, Tensor] | None:
+    """The one of some linear layers whose outputs are the scores of a module, and (rows, h) what it makes them of; None
+    where there is none. The module is run in evaluation mode.
+
+    parts: rows that go through the module one part after the other, each a tensor, or a tuple or mapping of arguments.
+    """
+    seen: dict[nn.Linear, list[tuple[Tensor, Tensor, int]]] = {}
+    found: list[Tensor] = []
+
+    def note(layer: Any, given: tuple[Tensor, ...], scores: Tensor) -> None:
+        seen.setdefault(layer, []).append((given[0], scores, scores._version))
+
+    hooks = [layer.register_forward_hook(note) for layer in layers]
     try:
-        with _evaluated(model.module), torch.no_grad():
-            for number, part in enumerate(features.split(MODULE_ROWS_AT_ONCE), 1):
-                out = model.module(part)
-                if len(found) != number or not _same_numbers(*found[-1], out):
+        with _evaluated(module), torch.no_grad():
+            for part in parts:
+                seen.clear()
+                out = _run(module, part)
+                layers = [at for at in layers if len(seen.get(at, ())) == 1 and _same_numbers(*seen[at][0], out)]
+                if not layers:
                     return None
+                found.append(seen[layers[0]][0][0])
     finally:
-        hook.remove()
-    return torch.cat([inputs for inputs, _, _ in found])
+        for hook in hooks:
+            hook.remove()
+    return (layers[0], torch.cat(found)) if found else None
+
+
+def _run(module: nn.Module, part: Any) -> Any:
+    """What a module gives for a tensor, or for a tuple or mapping of arguments."""
+    if isinstance(part, Mapping):
+        return module(**part)
+    return module(*part) if isinstance(part, tuple) else module(part)
 
 
 def has_last_layer(model: Model, features: Any) -> bool:
@@ -112,9 +138,11 @@ def _last_layer(model: ModuleModel) -> nn.Linear | None:
     return None
 
 
-def _same_numbers(inputs: Tensor, scores: Tensor, version: int, out: Tensor) -> bool:
+def _same_numbers(inputs: Tensor, scores: Tensor, version: int, out: Any) -> bool:
     """Whether `out` is `scores`, unchanged since that version and at most in another shape, and `inputs` has one row
     for each of them."""
+    if not isinstance(out, Tensor):
+        return False
     same = out.untyped_storage().data_ptr() == scores.untyped_storage().data_ptr() and scores._version == version
     return same and out.numel() == scores.numel() and inputs.dim() == 2
 
