@@ -89,8 +89,6 @@ def chosen(
     network = not is_linear(model)
     if not is_built_in(model) and not has_last_layer(model, features):
         return batches._replace(why=f"{on_batches}: the model does not end in a linear layer of its own.")
-    if model.outputs > 1 and network:
-        return batches._replace(why=f"{on_batches}: the model is a network of more than two classes.")
     areas = isinstance(objective_of(objective), AUCLoss)
     weighted = isinstance(objective_of(objective), ClassLosses)
     plain = areas or (loss in SMOOTH and (weighted or objective in ("auto", "loss", "accuracy")))

@@ -227,7 +227,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
         found = trained_by(
-            self, made, choice, limit, seed, x0, refined=refined,
+            self, made, choice, limit, seed, x0, refined=refined, by_accuracy=objective in ("auto", "accuracy"),
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.estimators.trained import decisions
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.reduction import SLICE
 from fairbound.ranking.wins import auc
@@ -36,10 +37,10 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> Gain:
     """What `other` (n,) gains over x (n,) on the problem's rows; the standard error is McNemar's, of the rows decided
     otherwise."""
     weight = problem.weight_of_rows()
-    before, after = (problem.all_scores(at) > 0 for at in (x, other))
+    before, after = (decisions(problem, at) for at in (x, other))
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
     for w, y, old, new in zip(*(each.split(SLICE) for each in (weight, problem.targets, before, after)), strict=True):
-        more = (w * (old != new) * torch.where(new == (y > 0.5), 1.0, -1.0)).double()
+        more = (w * ((new == y.long()).to(w.dtype) - (old == y.long()).to(w.dtype))).double()
         sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
     total, gain, square = problem.shards.sum(sums).tolist()
     return Gain(gain / total, square**0.5 / total)

@@ -70,7 +70,7 @@ def met_by_intercept(trained: Trained) -> Trained:
     else:
         moves = iter(())
     measured = problem.evaluate(solution.x)
-    own = float(-measured.extra["accuracy"] if problem.refined and not classes else measured.f)
+    own = float(-measured.extra["accuracy"] if trained.by_accuracy and not classes else measured.f)
     lowest, best = min(moves, key=lambda move: move[0], default=(torch.inf, None))
     if best is not None and not (bool(solution.feasible) and own <= lowest):
         return trained._replace(solution=meeting(trained, best, MOVED), notes=[*trained.notes, MOVED])
@@ -95,7 +95,7 @@ def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor
     the best one, which may be the start. It is looked for on scores, so that the model need not run for each rank."""
     parts = trained.parts
     for start in (trained.solution.last, trained.solution.x):
-        aim, moved = best_intercept(_lines(trained, start), start.new_tensor([1.0, 0.0]))
+        aim, moved = best_intercept(_lines(trained, start), start.new_tensor([1.0, 0.0]), trained.by_accuracy)
         if moved is not None:
             x = start.clone()
             x[at] += moved[-1]
@@ -151,7 +151,7 @@ def best_constant(trained: Trained) -> Trained:
         return trained
     if solution.found and (not trained.automatic or problem.plan.ranks):  # equal scores rank nothing
         return trained
-    by_accuracy = solution.found and problem.refined
+    by_accuracy = solution.found and trained.by_accuracy
     if by_accuracy and (trained.accuracy() or 0.0) >= largest_share(problem):
         return trained
     best, least = solution.x, 0.0 if by_accuracy else float(problem.evaluate(solution.x).f)

@@ -44,7 +44,7 @@ def finished(
     """`solution` with the last layer of its last iterate solved anew; itself, where it meets the bounds and the other
     does not. And how nearly its last layer meets the conditions of optimality, as of `train_full_batch`.
 
-    problem: of the mean loss or the area of a network with one score and a last layer. held: rows on which the bounds are to be met too.
+    problem: of the mean loss or the area of a network with a last layer. held: rows on which the bounds are to be met too.
     weight_decay: as in FairClassifier, of the last layer's weights. refined, options: as in `train_full_batch`. Where
     areas are all that counts it begins at the exact solution of the last layer, if that is better than the last
     iterate's, and ends with where positive begins, as of a linear model (`auc_training`).
@@ -80,4 +80,4 @@ def last_layer(problem: FairProblem, x: Tensor, refined: Refined, plan: Plan | N
     hidden = last_inputs(problem.model, x, problem.features)
     assert hidden is not None
     objective = None if refined == "no" else Accuracy(0.0)
-    return problem_like(problem, MLP(hidden.shape[1]), hidden, plan, objective=objective)
+    return problem_like(problem, MLP(hidden.shape[1], outputs=problem.model.outputs), hidden, plan, objective=objective)

@@ -114,11 +114,12 @@ def problem_like(
     *,
     rows: np.ndarray | None = None,
     objective: Any = None,
+    stated: Sequence[Any] | None = None,
 ) -> FairProblem:
     """`problem` for another model, or for some of its rows.
 
     features: of all rows in the problem's order, None for its own. plan: compiled already, objective included; None to
-    compile it with `objective`. rows: places (k,) in that order, None for all.
+    compile the bounds `stated`, or those of the problem, with `objective`. rows: places (k,) in that order, None for all.
     """
     given = problem.features if features is None else features
     given = given if rows is None else given[rows]
@@ -129,7 +130,7 @@ def problem_like(
         given.matrices[0] if isinstance(given, SparseRows) else given,
         problem.targets[at],
         problem.groups.take(order[at]),
-        plan or problem.plan.notions,
+        plan or (problem.plan.notions if stated is None else stated),
         objective=objective,
         loss=problem.loss,
         sample_weight=None if weight is None else weight[at].cpu().numpy(),

@@ -96,7 +96,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
         choice = chosen(self.algorithm, self.model_, features, loss="squared", objective="loss", stated=scaled)
         nothing = np.zeros(n, dtype=np.int64)  # labels to stratify by: numbers are none
-        share, said = held_share(self.validation, choice.at_once, scaled, groups, nothing, np.array([0]))
+        share, said = held_share(
+            self.validation, choice.at_once or choice.last_layer, scaled, groups, nothing, np.array([0])
+        )
         notes = [*notes, *([choice.why] if choice.why else []), *said]
         y = (targets - self.shift_) / self.scale_
         build = builder(self.model_, y, groups, scaled, weights, loss="squared", dtype=torch.float64)

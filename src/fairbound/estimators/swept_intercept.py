@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.estimators.trained import Trained, better, meeting
+from fairbound.estimators.trained import Trained, accuracy_of, better, meeting
 from fairbound.estimators.weight_decay import MOST_WORK, USUAL
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.pointwise import LOGISTIC
@@ -93,7 +93,8 @@ def best_intercept(parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = 
         moved = x.clone()
         moved[-1] -= threshold
         found = [part.evaluate(moved) for part in parts]
-        aim = float(-found[0].extra["accuracy"] if by_accuracy or problem.refined else found[0].f)
+        accuracy = accuracy_of(found[0]) if by_accuracy or problem.refined else None
+        aim = float(found[0].f) if accuracy is None else -accuracy
         if aim < least and all(float(one.violation) <= 0 for one in found):
             best, least = moved, aim
     return least, best

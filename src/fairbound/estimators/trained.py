@@ -22,7 +22,8 @@ from fairbound.solver.solve import Solution
 class Trained(NamedTuple):
     """The solution of `problem`, chosen on the rows `held` (None: on none), and the method and budget of the run that
     gave it; notes and warnings say what happened on the way. optimality: as of `train_full_batch`,
-    where rows were taken at once. automatic: whether the method was left to "auto"."""
+    where rows were taken at once. automatic: whether the method was left to "auto". by_accuracy: whether the objective
+    asks for accuracy."""
 
     problem: FairProblem
     held: FairProblem | None
@@ -33,6 +34,7 @@ class Trained(NamedTuple):
     warnings: list[str]
     optimality: dict[str, Any] = {}  # noqa: RUF012  it is replaced, never changed
     automatic: bool = False
+    by_accuracy: bool = False
 
     @property
     def parts(self) -> list[FairProblem]:

@@ -28,7 +28,7 @@ from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.moved_inside import moved_inside
-from fairbound.estimators.problems import Problems
+from fairbound.estimators.problems import Problems, problem_like
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
     MOST,
@@ -40,7 +40,14 @@ from fairbound.estimators.trained import (
     largest_share,
 )
 from fairbound.estimators.weight_decay import decay_of
-from fairbound.estimators.whole_network import STEP_SIZE, limits_of, trained_further, useful_steps
+from fairbound.estimators.whole_network import (
+    STEP_SIZE,
+    judged,
+    limits_of,
+    rounds_under_bounds,
+    trained_further,
+    useful_steps,
+)
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SGD, FullBatchALM
@@ -60,6 +67,11 @@ GENTLE = 1 / 8
 
 EARLY = "Random batches ended after {:,} steps, as rows that they had not met showed to be of use."
 FURTHER = "After random batches all layers were trained on all rows at once (rounds: {}), as rows kept apart showed to be of use."
+FREE = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
+ROUNDS_PAY = (
+    "Layers trained without bounds (sgd), all of them then under the bounds on all rows at once, gave the better model, "
+    "as rows kept apart showed."
+)
 """Notes on a network."""
 
 FEW = Budget(steps=10)
@@ -72,7 +84,7 @@ class TrainingOptions:
 
     seed, progress: of `solve`. x0: where the first run of each kind begins, the model's parameters or all. refined: what
     becomes of the objective. terms_of: of how many groups the features have terms. decays: weight decays that were
-    chosen before on these features.
+    chosen before on these features. by_accuracy: whether the objective asks for accuracy.
     """
 
     budget: str | Budget | None
@@ -85,6 +97,7 @@ class TrainingOptions:
     terms_of: int = 1
     weight_decay: float | Literal["auto"] = 0.0
     decays: dict[bytes, float] | None = None
+    by_accuracy: bool = False
 
     @property
     def stated(self) -> Budget | None:
@@ -114,7 +127,7 @@ def trained_by(
         limit, estimator.batch_size, estimator.sampling, seed, progress=estimator._shows_progress, x0=x0, **more
     )
     trained = train(made if estimator.validation == "auto" else made._replace(all_rows=None), choice, options)
-    return trained._replace(budget=options.stated or trained.budget)
+    return trained._replace(budget=options.stated or trained.budget, by_accuracy=options.by_accuracy)
 
 
 def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
@@ -225,24 +238,40 @@ def _network(
     `useful_steps`; limit: of a run where that says nothing."""
     problem, held = made.problem, made.held
 
-    def trained(by: ALM | SGD, mine: Budget) -> Trained:
+    def batches(by: ALM | SGD, mine: Budget) -> Trained:
         steps, broken_off = useful_steps(run, problem, by, held, options.seed, [one.until(mine) for one in limits])
         until, patience = (Budget(steps=steps), {"patience": 1.0}) if steps else (limit, {})
         until = until.until(mine).part(BATCHES)
         if broken_off is not None:
             return Trained(problem, held, broken_off, by, until, [], [])
         solution, rounds = run(problem, by, validation=held, budget=until, **patience), 0
-        if isinstance(by, ALM):
-            solution, rounds = trained_further(problem, solution, options.seed, options.progress, mine)
+        of, records = problem, solution.records
+        if not isinstance(by, ALM):  # rounds without bounds, of which a record has none
+            of = problem_like(problem, problem.model, None, None, stated=())
+        solution, rounds = trained_further(of, solution, options.seed, options.progress, mine)
+        solution = solution if of is problem else replace(judged(problem, solution), records=records)
         notes = [EARLY.format(steps)] * bool(steps) + [FURTHER.format(rounds)] * bool(rounds)
-        return _with_last_layer(Trained(problem, held, solution, by, until, notes, []), options, mine)
+        return Trained(problem, held, solution, by, until, notes, [])
 
-    bound = trained(method, limit.part(ALONE) if problem.m else limit)
+    bound = _with_last_layer(batches(method, first := limit.part(ALONE) if problem.m else limit), options, first)
     if not problem.m or bound.solution.interrupted or limit.over:
         return bound
-    free = trained(SGD(step_size=method.step_size, decay=0.5), limit)
-    note = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
-    return better(bound, free, options.refined, note)
+    layers = batches(SGD(step_size=method.step_size, decay=0.5), limit)
+    free = _with_last_layer(layers, options, limit)
+    by: Refined = "auto" if options.by_accuracy else options.refined
+    chosen = better(bound, free, by, FREE)
+    if not options.by_accuracy or free.solution.interrupted or limit.over:
+        return chosen
+
+    def last(of: FairProblem, solution: Solution) -> Solution:
+        return _with_last_layer(layers._replace(problem=of, held=None, solution=solution), options, limit).solution
+
+    further = rounds_under_bounds(
+        problem, (layers.solution, free.solution), options.seed, options.progress, limit, last
+    )
+    if further is None:
+        return chosen
+    return better(chosen, _with_last_layer(layers._replace(solution=further), options, limit), by, ROUNDS_PAY)
 
 
 def _settled(problem: FairProblem, trained: Trained, refined: Refined) -> bool:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
+from fairbound.estimators.gains import gained
 from fairbound.estimators.problems import MANY_ROWS, problem_like
 from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
@@ -53,8 +54,13 @@ rows are few it would gain nothing."""
 TRIES = 0.4
 """Share of the time left that finding out how many steps or rounds are of use may take, where there is a deadline."""
 
+PAYS = 1.0
+"""Standard errors by which rounds under bounds must gain accuracy on the rows apart."""
+
 LATE = 2 / 3
 """Share of the steps from which on the loss still falls, if it is lowest there."""
+
+Last = Callable[[FairProblem, Solution], Solution]
 
 LAST = WithoutSearch(sharpness=FullBatchALM().sharpness[-1:])
 """Rounds of the last sharpness alone. The last layer is still to be solved."""
@@ -70,9 +76,7 @@ def trained_further(
     processes, where a group has too few rows to divide, or where the objective is the area under the ROC curve, for
     which the last layer is solved exactly.
     """
-    small = problem.total_rows <= MOST_ROWS and problem.shards.alone
-    of_use = small and is_built_in(problem.model) and not problem.plan.ranks
-    if not of_use or solution.interrupted or limit.over:
+    if not _of_use(problem) or solution.interrupted or limit.over:
         return solution, 0
     until = Budget(steps=ROUNDS).until(limit)
     try:
@@ -85,6 +89,12 @@ def trained_further(
         return replace(solution, stopped="interrupted") if tried.interrupted else solution, 0
     made = _rounds(problem, solution.last, replace(until, steps=rounds).part(TRIES), progress)
     return joined(solution, made, stay=True), rounds
+
+
+def _of_use(problem: FairProblem) -> bool:
+    """Whether rounds are made of a problem."""
+    small = problem.total_rows <= MOST_ROWS and problem.shards.alone
+    return small and is_built_in(problem.model) and not problem.plan.ranks
 
 
 def useful_steps(
@@ -114,8 +124,7 @@ def useful_steps(
     for limit in limits:
         tried = run(part, method, validation=others, patience=1.0, budget=limit.part(TRIES))
         if tried.interrupted:
-            violation = problem.evaluate(tried.x).violation
-            return 0, replace(tried, feasible=violation <= 0, violation=violation)
+            return 0, judged(problem, tried)
         steps = max(cheapest(tried.records, tried.state.multipliers), 1)
         if steps < LATE * tried.steps:
             break
@@ -147,11 +156,48 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
     """The problems of a random part of the rows and of the others,
     with equal shares of every group and of both classes."""
     labels, strata = np.unique(problem.targets.cpu().numpy(), return_inverse=True)
-    strata = (strata if len(labels) == 2 else np.zeros_like(strata))[:, None]  # numbers to predict are no strata
+    classes = max(2, problem.model.outputs)
+    strata = (strata if len(labels) == classes else np.zeros_like(strata))[:, None]  # numbers to predict are no strata
     strata = np.column_stack([strata, problem.groups.codes[problem.strata.order]])
     kept, apart = stratified_split(strata, [VALIDATION], seed_for("rounds", root=seed))
     part, others = (problem_like(problem, problem.model, None, problem.plan, rows=rows) for rows in (kept, apart))
     return part, others
+
+
+def rounds_under_bounds(
+    problem: FairProblem, starts: Sequence[Solution], seed: int, progress: bool, limit: Budget, last: Last
+) -> Solution | None:
+    """The solution of a network trained without bounds, ROUNDS rounds under the bounds further, where that pays; else None.
+
+    It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
+    layer alone does, by more than PAYS standard errors: layers trained without bounds may know the groups too well for a last
+    layer to undo, and few rows would be learnt by heart. starts: solutions with the same layers before the last one; the
+    start that gains most is taken. last: the last layer solved on a problem's rows, from a solution. limit: whose deadline ends it. Of
+    the networks that `trained_further` takes.
+    """
+    if not _of_use(problem) or limit.over:
+        return None
+    until = Budget(steps=ROUNDS).until(limit).part(TRIES)
+    try:
+        part, others = _parts(problem, seed)
+    except EmptyGroupError:  # a group of so few rows that the others have none
+        return None
+    without = last(part, judged(part, starts[0]))
+    best, most = None, 0.0
+    for start in starts:
+        made = last(part, joined(start, _rounds(part, start.last, until, progress)))
+        gain = gained(others, without.x, made.x)
+        if made.interrupted:
+            return None
+        if made.feasible and gain.accuracy > max(PAYS * gain.error, most):
+            best, most = start, gain.accuracy
+    return None if best is None else joined(best, _rounds(problem, best.last, until, progress))
+
+
+def judged(problem: FairProblem, solution: Solution) -> Solution:
+    """A solution of other rows or bounds as one of this problem."""
+    violation = problem.evaluate(solution.x).violation
+    return replace(solution, feasible=violation <= 0, violation=violation)
 
 
 def _rounds(
