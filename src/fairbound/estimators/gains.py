@@ -18,7 +18,7 @@ SURE = 2.0
 
 
 class Gain(NamedTuple):
-    """By how much a model is more accurate than another, and the standard error of that."""
+    """By how much a model is more accurate than another, or its loss is lower, and the standard error of that."""
 
     accuracy: float
     error: float
@@ -44,6 +44,17 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> Gain:
         sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
     total, gain, square = problem.shards.sum(sums).tolist()
     return Gain(gain / total, square**0.5 / total)
+
+
+def loss_gained(problem: FairProblem, x: Tensor, other: Tensor) -> Gain:
+    """By how much the mean loss of `other` (n,) is below that of x (n,) on the problem's rows, and the standard error of
+    that."""
+    before, after = (problem.loss.value(problem.all_scores(at), problem.targets).double() for at in (x, other))
+    weight = problem.weight_of_rows().double()
+    gain = weight * (before - after)
+    sums = torch.stack([weight.sum(), gain.sum(), gain.square().sum()])
+    total, whole, square = problem.shards.sum(sums).tolist()
+    return Gain(whole / total, square**0.5 / total)
 
 
 def beyond_chance(problem: FairProblem) -> float:

@@ -258,17 +258,16 @@ def _network(
         return bound
     layers = batches(SGD(step_size=method.step_size, decay=0.5), limit)
     free = _with_last_layer(layers, options, limit)
-    by: Refined = "auto" if options.by_accuracy else options.refined
+    by: Refined = "auto" if options.by_accuracy else "no"
     chosen = better(bound, free, by, FREE)
-    if not options.by_accuracy or free.solution.interrupted or limit.over:
+    if free.solution.interrupted or limit.over:
         return chosen
 
     def last(of: FairProblem, solution: Solution) -> Solution:
         return _with_last_layer(layers._replace(problem=of, held=None, solution=solution), options, limit).solution
 
-    further = rounds_under_bounds(
-        problem, (layers.solution, free.solution), options.seed, options.progress, limit, last
-    )
+    starts = (layers.solution, free.solution)
+    further = rounds_under_bounds(problem, starts, options.seed, options.progress, limit, last, options.by_accuracy)
     if further is None:
         return chosen
     return better(chosen, _with_last_layer(layers._replace(solution=further), options, limit), by, ROUNDS_PAY)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.gains import gained
+from fairbound.estimators.gains import gained, loss_gained
 from fairbound.estimators.problems import MANY_ROWS, problem_like
 from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
@@ -165,12 +165,18 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
 
 
 def rounds_under_bounds(
-    problem: FairProblem, starts: Sequence[Solution], seed: int, progress: bool, limit: Budget, last: Last
+    problem: FairProblem,
+    starts: Sequence[Solution],
+    seed: int,
+    progress: bool,
+    limit: Budget,
+    last: Last,
+    by_accuracy: bool,
 ) -> Solution | None:
     """The solution of a network trained without bounds, ROUNDS rounds under the bounds further, where that pays; else None.
 
     It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
-    layer alone does, by more than PAYS standard errors: layers trained without bounds may know the groups too well for a last
+    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than PAYS standard errors: layers trained without bounds may know the groups too well for a last
     layer to undo, and few rows would be learnt by heart. starts: solutions with the same layers before the last one; the
     start that gains most is taken. last: the last layer solved on a problem's rows, from a solution. limit: whose deadline ends it. Of
     the networks that `trained_further` takes.
@@ -186,7 +192,7 @@ def rounds_under_bounds(
     best, most = None, 0.0
     for start in starts:
         made = last(part, joined(start, _rounds(part, start.last, until, progress)))
-        gain = gained(others, without.x, made.x)
+        gain = (gained if by_accuracy else loss_gained)(others, without.x, made.x)
         if made.interrupted:
             return None
         if made.feasible and gain.accuracy > max(PAYS * gain.error, most):

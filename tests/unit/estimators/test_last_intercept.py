@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import fairbound as fb
+from fairbound.estimators.last_intercept import best_constant
+from fairbound.estimators.trained import Trained
 from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import last_intercept
+from fairbound.solver.budget import Budget
 
 
 class Twice(nn.Module):
@@ -93,3 +98,21 @@ def test_a_module_without_last_intercept_is_not_told_that_a_bound_that_one_answe
     with pytest.warns(match="same answer for every row meets the bounds.*A bias in the last layer"):
         fair = fit(network(bias=False))
     assert not fair.fit_report_["feasible"] and "may be infeasible" not in fair.fit_report_["message"]
+
+
+@pytest.mark.parametrize("by_accuracy", [True, False])
+def test_a_network_of_many_right_decisions_and_large_scores_gives_way_to_a_constant_by_its_loss_alone(by_accuracy):
+    """Wrong rows of scores that large lose more than the same score for all rows does, and are a fifth of them."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(500, 1)).astype("float32"), rng.integers(0, 2, 500)
+    y = ((X[:, 0] > 0) ^ (rng.random(500) < 0.2)).astype(int)
+    problem = fb.FairProblem(MLP(1, (2,)), X, y, group, "demographic_parity <= 0.3")
+    x = torch.tensor([1.0, -1.0, 0.0, 0.0, 50.0, -50.0, 0.0])
+    solution = fb.solve(problem, "alm", budget="1 steps", seed=0)
+    met = problem.evaluate(x)
+    assert float(met.violation) <= 0 and float(met.extra["accuracy"]) > 0.75 and float(met.f) > np.log(2)
+    solution = replace(solution, x=x, feasible=torch.tensor(True), best_step=torch.tensor(1))
+    method, budget = fb.ALM(), Budget(steps=1)
+    given = Trained(problem, None, solution, method, budget, [], [], automatic=True, by_accuracy=by_accuracy)
+    kept = torch.equal(best_constant(given).solution.x, x)
+    assert kept is by_accuracy

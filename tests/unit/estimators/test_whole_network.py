@@ -12,6 +12,7 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import training, whole_network
+from fairbound.estimators.gains import Gain, loss_gained
 from fairbound.estimators.last_layer import finished, last_layer
 from fairbound.estimators.weight_decay import auto_decay
 from fairbound.models.mlp import MLP
@@ -233,3 +234,68 @@ def test_steps_are_longer_where_more_of_them_may_be_made(batch_size, budget, ste
         "demographic_parity <= 0.05", model="mlp:8", batch_size=batch_size, budget=budget, random_state=0
     )
     assert made.fit(X, y, sensitive_features=group).fit_report_["options"].count(f"step_size={step_size},") == 1
+
+
+GAINS = {
+    "none pays": ([(0.01, 0.02), (0.0, 0.001)], [True, True], None),
+    "the first": ([(0.03, 0.02), (0.02, 0.001)], [True, True], 0),
+    "the second": ([(0.03, 0.02), (0.04, 0.001)], [True, True], 1),
+    "not where a bound is missed": ([(0.03, 0.02), (0.04, 0.001)], [True, False], 0),
+}
+
+
+@pytest.mark.parametrize("by_accuracy", [True, False])
+@pytest.mark.parametrize("case", GAINS)
+def test_rounds_under_bounds_are_made_from_the_start_that_gains_most_on_rows_apart(case, by_accuracy, monkeypatch):
+    gains, feasible, taken = GAINS[case]
+    X, y, group = table(600, 0)
+    problem, first = begun(X, y, group, steps=20)
+    starts = [first, replace(first, last=first.last + 0.1)]
+    queue, met, rows = iter(gains), iter([True, *feasible]), []
+    name, other = ("gained", "loss_gained") if by_accuracy else ("loss_gained", "gained")
+
+    def gain(on, before, after):
+        rows.append(on.rows)
+        return Gain(*next(queue))
+
+    monkeypatch.setattr(whole_network, name, gain)
+    monkeypatch.setattr(whole_network, other, None)
+    last = lambda of, solution: replace(solution, feasible=torch.tensor(next(met)))  # noqa: E731
+    after = whole_network.rounds_under_bounds(problem, starts, 0, False, ANY, last, by_accuracy)
+    assert rows == [120, 120]
+    if taken is None:
+        assert after is None
+    else:
+        rounds = Budget(steps=whole_network.ROUNDS)
+        made = fb.solve(problem, whole_network.LAST, budget=rounds, sampling="full", x0=starts[taken].last)
+        assert torch.equal(after.last, made.last) and after.steps == first.steps + made.steps
+
+
+def test_layers_that_know_the_groups_too_well_are_trained_on_under_the_bound():
+    """The last layer alone is left with hardly more than one answer for all rows."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 5, 2000)
+    X = np.column_stack([rng.normal(size=(2000, 4)), group[:, None] == np.arange(5)]).astype("float32")
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 1.5 * (group - 2) + rng.normal(size=2000) > 0).astype(int)
+    bound = "demographic_parity <= 0.02"
+    fair = fb.FairClassifier(bound, model="mlp:16", random_state=0).fit(X, y, sensitive_features=group)
+    assert fair.fit_report_["feasible"] and training.ROUNDS_PAY in fair.fit_report_["notes"]
+    problem = fb.FairProblem(MLP(9, (16,)), X, y, group, bound)
+    free = fb.solve(problem, "sgd", budget="400 steps", seed=0)
+    alone = finished(problem, None, free, refined="auto", weight_decay="auto")[0]
+    assert fair.score(X, y) > float(problem.evaluate(alone.x).extra["accuracy"]) + 0.01
+
+
+def test_a_lower_mean_loss_and_its_error_are_those_of_the_rows():
+    X, y, group = table(300, 0)
+    weight = np.random.default_rng(1).random(300)
+    problem = fb.FairProblem(MLP(4, (5,)), X, y, group, "loss_gap <= 0.1", sample_weight=weight, dtype=torch.float64)
+    x, other = problem.start((0,)), problem.start((1,))
+    y, w = problem.targets, problem.row_weight
+    loss = [
+        torch.nn.functional.binary_cross_entropy_with_logits(problem.all_scores(at), y, reduction="none")
+        for at in (x, other)
+    ]
+    gain = w * (loss[0] - loss[1])
+    expected = gain.sum() / w.sum(), gain.square().sum().sqrt() / w.sum()
+    assert loss_gained(problem, x, other) == pytest.approx(tuple(map(float, expected)))
