@@ -116,7 +116,7 @@ MUTANTS = {
     "fewer wrong: divisions counted from the end of a line": Mutant("fairness/fewer_wrong.py", "state - states[:, here]", "state - states[:, 0]", "unit/fairness/test_fewer_wrong.py"),
     "fewer wrong: bounds told by the rows near the boundary": Mutant("fairness/fewer_wrong.py", "if better(judged(found), judged(sums)):", "if judged(found)[0] <= judged(sums)[0] + SAME:", "unit/fairness/test_fewer_wrong.py"),
     "counted rows: a mean loss that quotients read": Mutant("fairness/counted_rows.py", "q = np.concatenate([there, np.zeros_like(sums[:1])])", "q = np.concatenate([there, sums[:1], np.zeros_like(sums[:1])])", "unit/fairness/test_fewer_wrong.py"),
-    "classes: offsets of the rows that may err": Mutant("estimators/class_offsets.py", "left <= most * reached[-1]", "left < 0.5 * most * reached[-1]", "unit/estimators/test_class_offsets.py"),
+    "classes: offsets of the rows that may err": Mutant("estimators/class_offsets.py", "left <= _allowed(most, reached[-1])", "left < 0.5 * _allowed(most, reached[-1])", "unit/estimators/test_class_offsets.py"),
     "classes: one round of offsets": Mutant("estimators/class_offsets.py", "min(ROUNDS, max(2,", "min(1, max(2,", "unit/estimators/test_class_offsets.py"),
     "fewer wrong: room within bounds counts as missed": Mutant("fairness/fewer_wrong.py", "np.square(np.maximum(states[1:], 0.0))", "np.square(states[1:])", "unit/fairness/test_fewer_wrong.py"),
     "fewer wrong: bounds missed as before at any error": Mutant("fairness/fewer_wrong.py", "(over < (1 - CLEARLY) * now) |", "(over <= now) |", "unit/fairness/test_fewer_wrong.py"),

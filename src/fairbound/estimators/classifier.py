@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,13 @@ from fairbound.base.checks import amount
 from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
-from fairbound.estimators.class_offsets import only_errors_of_classes, with_offsets
+from fairbound.estimators.class_offsets import (
+    held_for_classes,
+    linear_with_offsets,
+    moves_meet,
+    network_with_offsets,
+    takes_free_model,
+)
 from fairbound.estimators.class_weights import class_costs, one_objective
 from fairbound.estimators.coefficients import linear_parts
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
@@ -30,7 +37,7 @@ from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, 
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.parameter_checks import classifier_bounds
-from fairbound.estimators.problems import builder, problems_of
+from fairbound.estimators.problems import Problems, builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import bounds_cost_nothing
@@ -202,65 +209,64 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
         model = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
         objective = one_objective(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
-        choice = chosen(
-            self.algorithm,
-            model,
-            features,
-            loss=self.loss,
-            objective=objective,
-            stated=trained_under,
+        free_first = (
+            not otherwise
+            and limit is None
+            and takes_free_model(model, features, self.algorithm, objective, trained_under, shards)
         )
+        under = () if free_first else trained_under
+        choice = chosen(self.algorithm, model, features, loss=self.loss, objective=objective, stated=under)
         if choice.otherwise is not None and (otherwise or limit is not None):
             choice = choice.otherwise
-        at_once, refined = choice.at_once, choice.refined(objective, model.outputs)
-        whole = at_once or choice.last_layer or not shards.alone
-        share, said = held_share(self.validation, whole, trained_under, groups, codes, self.classes_)
+        refined = choice.refined(objective, model.outputs)
+        whole = choice.at_once or choice.last_layer or not shards.alone
+        share, said = held_share(self.validation, whole, under, groups, codes, self.classes_)
+        if free_first:
+            share = held_for_classes(self.validation, trained_under, codes, classes)
         given, notes = notes, [*notes, *([choice.why] if choice.why else []), *said]
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         # another model may be trained after it
-        own = own and choice.otherwise is None and (bool(trained_under) or not classifier_bounds(self))
-        build = builder(
-            model, codes, groups, trained_under, weight, classes=self.classes_.tolist(),
-            objective=objective if refined == "no" else Accuracy(0.0) if at_once else "loss",
-            loss=_loss_of(self.loss, model.outputs), shards=shards,
-        )  # fmt: skip
-        made = problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=at_once)
+        own = own and choice.otherwise is None and (bool(under) or not classifier_bounds(self))
+
+        def made(stated: tuple[Bound, ...]) -> Problems:
+            build = builder(
+                model, codes, groups, stated, weight, classes=self.classes_.tolist(),
+                objective=objective if refined == "no" else Accuracy(0.0) if choice.at_once else "loss",
+                loss=_loss_of(self.loss, model.outputs), shards=shards,
+            )  # fmt: skip
+            return problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=choice.at_once)
+
         found = trained_by(
-            self, made, choice, limit, seed, x0, refined=refined, by_accuracy=objective in ("auto", "accuracy"),
+            self, made(under), choice, limit, seed, x0, refined=refined, by_accuracy=objective in ("auto", "accuracy"),
             terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
             decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
         )  # fmt: skip
-        moved = None
-        if choice.otherwise is not None and not bounds_cost_nothing(found.optimality):
-            if objective in ("auto", "accuracy") and only_errors_of_classes(trained_under):
-                moved = with_offsets(
-                    found,
-                    lambda: self._learnt(X, features, rows, given, (), limit, x0).solution,
-                    self.classes_,
-                )
-            if moved is None:
-                return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
-            found, notes = moved, [*given, *said]
+        plan, moved = found.problem.plan, None
+        if free_first:
+            moved = network_with_offsets(found, made(trained_under), self.classes_)
+        elif (
+            choice.otherwise is not None and moves_meet(objective, under) and not bounds_cost_nothing(found.optimality)
+        ):
+            free = partial(self._learnt, X, features, rows, given, (), limit, x0)
+            moved = linear_with_offsets(found, lambda: free().solution, self.classes_)
+        if moved is not None:
+            found, notes = moved, notes if free_first else [*given, *said]
+        elif free_first or (choice.otherwise is not None and not bounds_cost_nothing(found.optimality)):
+            return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
         # a constant has a lower loss than scores with much added to them, and says less
         trained = corrected(found._replace(automatic=choice.automatic and moved is None))
         learnt = Learnt(
             model,
             trained.solution.x[: model.n],
             trained.solution,
-            trajectory(trained.solution.records, trained.problem.plan),
+            trajectory(trained.solution.records, plan),
             fit_report(trained, seed, self.encoder_report_, notes, groups, self.encoder_, codes),
         )
         if not self.use_groups_at_prediction:
             return learnt
-        return with_rule(
-            learnt,
-            features,
-            rows,
-            classifier_bounds(self),
-            class_costs(objective, codes, weight),
-            free=not trained_under,
-        )
+        costs = class_costs(objective, codes, weight)
+        return with_rule(learnt, features, rows, classifier_bounds(self), costs, free=not trained_under)
 
     @property
     def coef_(self) -> np.ndarray:

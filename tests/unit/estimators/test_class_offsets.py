@@ -10,7 +10,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.estimators import class_offsets, classifier
-from fairbound.estimators.class_offsets import least_offsets
+from fairbound.estimators.class_offsets import Rows, least_offsets
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.notions.classes import ClassRisk
 
@@ -32,7 +32,7 @@ def test_offsets_meet_the_bounds_and_none_can_be_lower(seed):
     codes, weight = rng.permutation(900) % 3, rng.uniform(0.5, 2, 900)
     scores = rng.uniform(-1, 1, size=(900, 3)) + np.eye(3)[codes]
     most = np.array([0.12, np.inf, 0.2]) if seed % 2 else np.array([np.inf, 0.02, np.inf])
-    found = least_offsets(scores, codes, weight, most)
+    found = least_offsets([Rows(scores, codes, weight)], most)
     assert found is not None and (found >= 0).all() and (found[np.isinf(most)] == 0).all() and found.max() > 0.1
     assert (errors(scores, codes, weight, found) <= most).all()
     tried = [np.linspace(0, 2, 41) if np.isfinite(bound) else np.zeros(1) for bound in most]
@@ -43,9 +43,9 @@ def test_offsets_meet_the_bounds_and_none_can_be_lower(seed):
 def test_bounds_that_hold_against_each_other_have_no_offsets():
     codes = np.arange(40) % 2
     scores = np.random.default_rng(0).normal(size=(40, 2))
-    assert least_offsets(scores, codes, np.ones(40), np.array([0.1, 0.1])) is None
+    assert least_offsets([Rows(scores, codes, np.ones(40))], np.array([0.1, 0.1])) is None
     alike = np.zeros((40, 2))  # ties are errors, so a little is added
-    assert least_offsets(alike, codes, np.ones(40), np.array([np.inf, 0.0]))[1] > 0
+    assert least_offsets([Rows(alike, codes, np.ones(40))], np.array([np.inf, 0.0]))[1] > 0
 
 
 def rows(seed=0, n=4000, classes=2, rarer=0.8):
@@ -97,12 +97,12 @@ def test_a_tight_bound_on_one_of_three_classes_leaves_an_order_among_the_others(
 
 def test_an_interrupt_while_the_model_without_bounds_is_trained_is_kept(monkeypatch):
     X, y = rows(classes=3)
-    whole = class_offsets.with_offsets
+    whole = class_offsets.linear_with_offsets
 
     def interrupted(trained, without_bounds, classes):
         return whole(trained, lambda: replace(without_bounds(), stopped="interrupted"), classes)
 
-    monkeypatch.setattr(classifier, "with_offsets", interrupted)
+    monkeypatch.setattr(classifier, "linear_with_offsets", interrupted)
     fair = fb.FairClassifier("error of class 0 <= 0.1").fit(X, y)
     assert fair.solution_.interrupted
     monkeypatch.undo()
