@@ -97,10 +97,13 @@ def chosen(
         return batches._replace(
             why=f"{on_batches}: the objective is not the {smooth} loss of all rows, with class weights or without, or accuracy, or the AUC."
         )
-    of_class = batches._replace(why=f"{on_batches}: a bound is on a class.")
-    if any(bound.about == "class" for bound in stated):
+    of_class = [bound.about == "class" for bound in stated]
+    on_class = batches._replace(why=f"{on_batches}: a bound is on a class.")
+    if any(of_class) and network:
+        return on_class
+    if stated and all(of_class):
         why = "Trained on all rows at once (full_batch_alm): the bounds cost nothing there."
-        return of_class if network else Chosen(algorithm_named("full_batch_alm"), True, why, otherwise=of_class)
+        return Chosen(algorithm_named("full_batch_alm"), True, why, otherwise=on_class)
     if network:
         why = f"{on_batches}, its last layer then on all rows at once (full_batch_alm)."
         return batches._replace(why=why, last_layer=True)

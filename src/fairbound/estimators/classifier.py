@@ -18,7 +18,7 @@ from torch import nn
 from fairbound.base.checks import amount
 from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.choosing import chosen
+from fairbound.estimators.choosing import Chosen, chosen
 from fairbound.estimators.class_offsets import (
     held_for_classes,
     linear_with_offsets,
@@ -36,6 +36,7 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.other_runs import best_of_runs, may_run_again
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import Problems, builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
@@ -178,9 +179,12 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_, self.groups_ = np.array(rows.classes), groups
-        learnt = self._learnt(X, features, rows, notes, trained_under, limit, x0)
+        learn = partial(self._learnt, X, features, rows, notes, limit=limit, x0=x0)
+        learnt = learn(trained_under)
         if falls_short(learnt.report) and not (limit and limit.over):
-            learnt = more_accurate(learnt, self._learnt(X, features, rows, notes, stated, limit, x0), self.group_terms)
+            learnt = more_accurate(learnt, learn(stated), self.group_terms)
+        if limit is None and may_run_again(self, trained_under):
+            learnt = best_of_runs(learnt, partial(learn, trained_under), features, rows)
         self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)  # training leaves it at a point that it looked at last
@@ -199,24 +203,23 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         trained_under: tuple[Bound, ...],
         limit: Budget | None,
         x0: Any,
-        otherwise: bool = False,
+        instead: Chosen | None = None,
     ) -> Learnt:
         """A model trained on the features of X under these bounds, and where groups may be used at prediction the
-        thresholds that meet the stated ones. notes: what is said of the features. limit: the budget, if any. otherwise:
-        whether the bounds are known to cost something, where that decides by which method the model is trained."""
+        thresholds that meet the stated ones. notes: what is said of the features. limit: the budget, if any. instead: how
+        it is trained, None as `chosen` and `takes_free_model` say."""
         shards = shards_of(self)
         seed = shards.gather(seed_of(self.random_state))[0]
         codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
         model = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
         objective = one_objective(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
-        free_first = (
-            not otherwise
-            and limit is None
-            and takes_free_model(model, features, self.algorithm, objective, trained_under, shards)
-        )
+        choose = partial(chosen, self.algorithm, model, features, loss=self.loss, objective=objective)
+        usual = choose(stated=trained_under)
+        free_first = instead is None and limit is None
+        free_first = free_first and takes_free_model(model, features, self.algorithm, objective, trained_under, shards)
         under = () if free_first else trained_under
-        choice = chosen(self.algorithm, model, features, loss=self.loss, objective=objective, stated=under)
-        if choice.otherwise is not None and (otherwise or limit is not None):
+        choice = instead or (choose(stated=()) if free_first else usual)
+        if choice.otherwise is not None and limit is not None:
             choice = choice.otherwise
         refined = choice.refined(objective, model.outputs)
         whole = choice.at_once or choice.last_layer or not shards.alone
@@ -227,7 +230,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
         own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
         # another model may be trained after it
-        own = own and choice.otherwise is None and (bool(under) or not classifier_bounds(self))
+        own = own and not any(bound.about == "class" for bound in trained_under)
+        own = own and (bool(under) or not classifier_bounds(self))
 
         def made(stated: tuple[Bound, ...]) -> Problems:
             build = builder(
@@ -245,15 +249,14 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         plan, moved = found.problem.plan, None
         if free_first:
             moved = network_with_offsets(found, made(trained_under), self.classes_)
-        elif (
-            choice.otherwise is not None and moves_meet(objective, under) and not bounds_cost_nothing(found.optimality)
-        ):
+        costs = choice.otherwise is not None and not bounds_cost_nothing(found.optimality)
+        if costs and moves_meet(objective, under):
             free = partial(self._learnt, X, features, rows, given, (), limit, x0)
             moved = linear_with_offsets(found, lambda: free().solution, self.classes_)
         if moved is not None:
             found, notes = moved, notes if free_first else [*given, *said]
-        elif free_first or (choice.otherwise is not None and not bounds_cost_nothing(found.optimality)):
-            return self._learnt(X, features, rows, given, trained_under, limit, x0, otherwise=True)
+        elif free_first or costs:
+            return self._learnt(X, features, rows, given, trained_under, limit, x0, usual.otherwise or usual)
         # a constant has a lower loss than scores with much added to them, and says less
         trained = corrected(found._replace(automatic=choice.automatic and moved is None))
         learnt = Learnt(
@@ -265,8 +268,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         )
         if not self.use_groups_at_prediction:
             return learnt
-        costs = class_costs(objective, codes, weight)
-        return with_rule(learnt, features, rows, classifier_bounds(self), costs, free=not trained_under)
+        errors_cost = class_costs(objective, codes, weight)
+        return with_rule(learnt, features, rows, classifier_bounds(self), errors_cost, free=not trained_under)
 
     @property
     def coef_(self) -> np.ndarray:

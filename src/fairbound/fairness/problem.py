@@ -114,7 +114,7 @@ class FairProblem(Reported, BaseProblem):
         order = strata.order
         sorted_cells = torch.as_tensor(cells)
         reorder(sorted_cells, order)
-        self.model, self.loss = model, per_row
+        self.model, self.loss, self.classes = model, per_row, classes
         self._decides = per_row in (LOGISTIC, HINGE) or classes is not None
         super().__init__(
             sorted_rows(model, features, order, dtype, torch.device(device), in_place),

@@ -258,7 +258,10 @@ def model_of(model: str | nn.Module | Model, features: int, outputs: int = 1) ->
         raise OptionError(
             f"{model[:60]!r} has a hidden layer of more than ten thousand million units. Take smaller ones."
         )
-    made = MLP(features, tuple(int(w) for w in match[1].split(",")), outputs)
+    hidden = tuple(int(w) for w in match[1].split(","))
+    if min(hidden) < 1:
+        raise OptionError(f"{model[:60]!r} has a hidden layer of 0 units; give every layer at least 1.")
+    made = MLP(features, hidden, outputs)
     if made.n > MOST_PARAMETERS:
         raise OptionError(
             f"{model!r} on {features} features has {made.n:,} parameters; built-in models have at most {MOST_PARAMETERS:,}. "
