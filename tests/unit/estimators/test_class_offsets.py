@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from torch import nn
 
 import fairbound as fb
@@ -260,3 +261,12 @@ def test_an_interrupted_network_has_its_bounds_met_where_offsets_can(stated, mon
         fair = fb.FairClassifier(stated, model="mlp:4", random_state=0).fit(X, y)
     assert fair.solution_.interrupted and fair.fit_report_["feasible"] == (len(stated) == 1)
     assert len(fair.fit_report_["constraints"]) == len(stated)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, torch.as_tensor, np.float64])
+def test_tables_of_any_form_are_taken(form):
+    X, y = rows(n=600)
+    model = module(1) if form is not sparse.csr_matrix else "mlp:4"
+    fair = fb.FairClassifier("recall of class 1 >= 0.8", model=model, random_state=0).fit(form(X), y)
+    assert fair.fit_report_["feasible"]
+    assert any("the one without bounds" in note for note in fair.fit_report_["notes"])
