@@ -46,9 +46,9 @@ class Chosen(NamedTuple):
         """What becomes of `objective`, as FairClassifier has it, in training of a model of so many outputs."""
         if not (self.at_once or self.last_layer) or objective not in ("auto", "accuracy"):
             return "no"
-        if objective == "auto":
-            return "auto" if outputs == 1 else "no"
-        return "yes"
+        if outputs > 1:
+            return "no"
+        return "auto" if objective == "auto" else "yes"
 
 
 def asked_for(algorithm: Any) -> Chosen:

@@ -125,14 +125,13 @@ def problem_like(
     given = given if rows is None else given[rows]
     at = slice(None) if rows is None else rows
     weight, order = problem.row_weight, problem.strata.order
-    named = plan is None and any(bound.about == "class" for bound in problem.plan.notions)
     return FairProblem(
         model,
         given.matrices[0] if isinstance(given, SparseRows) else given,
         problem.targets[at],
         problem.groups.take(order[at]),
         plan or (problem.plan.notions if stated is None else stated),
-        classes=problem.classes if named else None,
+        classes=problem.classes,
         objective=objective,
         loss=problem.loss,
         sample_weight=None if weight is None else weight[at].cpu().numpy(),
