@@ -15,7 +15,7 @@ from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.tables.encode_report import dropped_words, empty_words, identifier_words
 
 ROUNDING = 1e-9
-"""Excess over a bound, as a share of it or of 1, that is none."""
+"""Excess over a bound, as a share of it or of the unit of its values, that is none."""
 
 
 def missing_group_words(missing: Mapping[str, int]) -> list[str]:
@@ -23,15 +23,23 @@ def missing_group_words(missing: Mapping[str, int]) -> list[str]:
     return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
 
 
-def missed_words(stated: Sequence[Bound], values: Sequence[Any]) -> str:
+def missed_words(stated: Sequence[Bound], values: Sequence[Any], units: Sequence[float] | None = None) -> str:
     """Which of the bounds are missed by the values measured of them, and these: "a <= 0.1 is 0.2, b >= 0.9 is 0.8"; "" for
-    none. Differences of rounding are not counted."""
-    return ", ".join(
-        f"{bound.text} is {value:.6g}"
-        for bound, value in zip(stated, map(float, values), strict=True)
-        if not (value - bound.stated) * (1 if bound.sense == "at most" else -1)
-        <= ROUNDING * max(1.0, abs(bound.stated))
-    )
+    none. Differences of rounding are not counted.
+
+    units: for each bound how large values usually are, by default 1, as of shares."""
+    said = []
+    for i, (bound, value) in enumerate(zip(stated, map(float, values), strict=True)):
+        excess = (value - bound.stated) * (1 if bound.sense == "at most" else -1)
+        if not excess <= ROUNDING * max(1.0 if units is None else units[i], abs(bound.stated)):
+            said.append(_missed(bound, value))
+    return ", ".join(said)
+
+
+def _missed(bound: Bound, value: float) -> str:
+    """A missed bound and its value, with as many digits as tell them apart."""
+    digits = next((d for d in range(6, 17) if float(f"{value:.{d}g}") != bound.stated), 17)
+    return f"{bound.text} is {value:.{digits}g}"
 
 
 def encoding_words(encoding: Mapping[str, Any] | None) -> list[str]:

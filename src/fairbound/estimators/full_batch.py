@@ -9,7 +9,8 @@ beyond that; a model no better than a constant gives way to any that is more acc
 better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`). With few rows
 for each weight it stays at the lowest loss.
 
-A model of numbers under bounds on shares above thresholds is moved at the end along lines on which these are counted
+A model of numbers under bounds on mean residuals and mean squared errors goes at the end to the exact optimum
+(`least_squares`); one under bounds on shares above thresholds is moved along lines on which these are counted
 (`lower_error`).
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
@@ -31,9 +32,10 @@ from fairbound.estimators.choosing import Refined
 from fairbound.estimators.gains import area, gained
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined, solved
-from fairbound.estimators.trained import constant_on
+from fairbound.estimators.trained import at_point, constant_on
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.least_squares import lowest_within
 from fairbound.fairness.lower_error import lower_error
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.part_way import part_way
@@ -83,7 +85,10 @@ def train_full_batch(
     runs, solution, share, separated = _begun(problem if part is None else part(), runs, whole=part is None)
     if part is not None and not solution.interrupted:
         solution = runs.run(problem, share, solution)
-    if solution.feasible and runs.held is None and not solution.interrupted:
+    alone = runs.held is None and not solution.interrupted
+    if alone and runs.refined == "no" and not runs.decay:
+        solution = _at_optimum(problem, solution)
+    if alone and solution.feasible:
         solution = _moved_along_lines(problem, runs, solution, share, separated)
     if runs.held is not None and problem.plan.ranks:
         near: Any = BothRows(problem, runs.held)
@@ -183,6 +188,14 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
         return solution, share
     alone = whole and runs.held is None
     return _despite_the_area(problem, (solution, share), refused, seen[0], min(seen).area, alone)
+
+
+def _at_optimum(problem: FairProblem, solution: Solution) -> Solution:
+    """The solution at the exact optimum, where that is known and the solution misses a bound or has a higher loss."""
+    x = lowest_within(problem)
+    if x is None or (solution.feasible and float(problem.evaluate(x).f) >= float(problem.evaluate(solution.x).f)):
+        return solution
+    return at_point(solution, x, "every bound is met on the training rows.")
 
 
 def _moved_along_lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -14,7 +15,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound.base.errors import DataError, FairboundError, OptionError
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.estimators.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
@@ -26,9 +28,11 @@ from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.penalty import penalised
 from fairbound.estimators.problems import builder, problems_of
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
+from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import fit_features, model_scores
 from fairbound.estimators.validation import held_share
+from fairbound.fairness.least_squares import TRIES, lowest_within
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.methods import FullBatchALM
@@ -36,6 +40,9 @@ from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
 from fairbound.rows.reading import read_weights
 from fairbound.rows.weighted import counted
+
+CONSTANT = "All labels y are {:g}: there is nothing to learn from the features. Was the right column given?"
+"""The warning of labels all alike."""
 
 
 @dataclass(eq=False, repr=False)
@@ -66,7 +73,8 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         X, sensitive_features, sample_weight: as in FairClassifier.fit.
         Raises: DataError or OptionError that says what to change.
         Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows,
-            and where they are met by predictions further from the labels than their mean.
+            and where they are met by predictions further from the labels than their mean; DataWarning as
+            FairClassifier.fit, and of labels all alike.
         """
         self._checked_bounds()
         given = X, y, sensitive_features, sample_weight
@@ -84,13 +92,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         features, notes = fit_features(self, X, groups, labels=targets)
         check_lengths(features, n, groups)
         self.groups_ = groups
-        self.shift_ = float(np.average(targets, weights=weights))
-        with np.errstate(over="ignore"):
-            self.scale_ = float(np.average((targets - self.shift_) ** 2, weights=weights)) ** 0.5 or 1.0
-        if not np.isfinite(self.scale_):
-            raise DataError(
-                f"the labels y are up to {np.abs(targets).max():.3g}, whose squares overflow. Give them in larger units."
-            )
+        self.shift_, self.scale_ = _mean_and_spread(targets, weights)
         self.constraints_ = stated
         self.model_ = model_of(self.model, features.shape[1], 1)
         scaled = tuple(b.rescaled(self.shift_, self.scale_) for b in stated)
@@ -111,15 +113,19 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
             choice = choice._replace(method=penalised(choice.method, made.problem))
         trained = trained_by(self, made, choice, limit, seed, x0)
-        self.solution_ = trained.solution
-        self.x_ = self.solution_.x
+        truth = groups, weights, targets
+        trained, predicted = self._met_by_predictions(X, trained, choice.at_once and made.held is None, *truth)
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
         for name in ("warnings", "small_groups", "remarks"):
             facts[name] = [_as_stated(line, stated, scaled) for line in facts[name]]
-        facts |= self._in_label_units(X, targets, groups, weights)
+        facts |= self._in_label_units(predicted, *truth)
         if stated and facts["train_loss"] > (1 + ROUNDING) * self.scale_**2:
             facts |= {"no_better_than_constant": True, "nothing_learnt": self._worse_than_mean(facts["train_loss"])}
             facts["warnings"] = [*facts["warnings"], facts["nothing_learnt"]]
+        if (targets == self.shift_).all():
+            said, other = CONSTANT.format(self.shift_), facts["nothing_learnt"]
+            facts |= {"nothing_learnt": None, "warnings": [*(w for w in facts["warnings"] if w != other), said]}
+            warnings.warn(said, DataWarning, stacklevel=users_line())
         self.fit_report_ = facts
         warn_of_fit(facts, stated)
         return self
@@ -141,16 +147,44 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         check_options(self)
         return regression_bounds(constraints(self.constraint))
 
+    def _met_by_predictions(
+        self, X: Any, trained: Trained, exact: bool, groups: Groups, weights: np.ndarray | None, targets: np.ndarray
+    ) -> tuple[Trained, np.ndarray]:
+        """What was trained, and the predictions (n,) of the training rows. Training sees features of single precision,
+        `predict` others: where it therefore misses a bound, and `exact`, a linear model is solved again with as much more room."""
+        problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
+        for tries_left in range(TRIES if exact else 0, -1, -1):
+            self.solution_, self.x_ = trained.solution, trained.solution.x
+            predicted = self.predict(X)
+            over = np.zeros(len(self.constraints_))
+            for i, (bound, value) in enumerate(self._values(predicted, groups, weights, targets)):
+                excess = value - bound.stated - bound.rounding(self.scale_)
+                over[i] = max(0.0, excess) / bound.unit(self.scale_)
+            if not over.any() or not tries_left:
+                break
+            room += 2 * torch.from_numpy(over)[torch.from_numpy(problem.plan.notion_of)]
+            x = lowest_within(problem, room)
+            if x is None:
+                break
+            trained = trained._replace(solution=replace(trained.solution, x=x))
+        return trained, predicted
+
+    def _values(
+        self, predicted: np.ndarray, groups: Groups, weights: np.ndarray | None, targets: np.ndarray
+    ) -> list[tuple[Any, float]]:
+        """Every bound and its value on rows with these predictions (n,)."""
+        scored = replace(read_numbers(predicted, targets), groups=groups, weight=weights)
+        return [(bound, bound.measure(scored)) for bound in self.constraints_]
+
     def _in_label_units(
-        self, X: Any, targets: np.ndarray, groups: Groups, weights: np.ndarray | None
+        self, predicted: np.ndarray, groups: Groups, weights: np.ndarray | None, targets: np.ndarray
     ) -> dict[str, Any]:
         """The measures of the predictions on the training rows, including those held back for validation."""
-        predicted = self.predict(X)
-        scored = replace(read_numbers(predicted, targets), groups=groups, weight=weights)
-        values = [bound.measure(scored) for bound in self.constraints_]
+        values = [value for _, value in self._values(predicted, groups, weights, targets)]
         rounded = [0 < v <= b.rounding(self.scale_) for b, v in zip(self.constraints_, values, strict=True)]
         unequal = [(b, v) for b, v, near in zip(self.constraints_, values, rounded, strict=True) if not near]
-        missed = missed_words([b for b, _ in unequal], [v for _, v in unequal])
+        units = [b.unit(self.scale_) for b, _ in unequal]
+        missed = missed_words([b for b, _ in unequal], [v for _, v in unequal], units)
         to_rounding = "".join(
             f"; {b.text} is met to rounding, as {v:.2g} is less than a millionth of the labels' standard deviation"
             for b, v, near in zip(self.constraints_, values, rounded, strict=True)
@@ -210,6 +244,21 @@ def regression_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
                 "prediction_parity."
             )
     return tuple(stated)
+
+
+def _mean_and_spread(targets: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+    """The mean and the standard deviation of labels (n,), 1 for that of labels all alike. Raises: DataError where their
+    squares overflow."""
+    if (targets == targets[0]).all():
+        return float(targets[0]), 1.0  # averages of them may be off by a rounding
+    mean = float(np.average(targets, weights=weights))
+    with np.errstate(over="ignore"):
+        spread = float(np.average((targets - mean) ** 2, weights=weights)) ** 0.5 or 1.0
+    if not np.isfinite(spread):
+        raise DataError(
+            f"the labels y are up to {np.abs(targets).max():.3g}, whose squares overflow. Give them in larger units."
+        )
+    return mean, spread
 
 
 @contextmanager

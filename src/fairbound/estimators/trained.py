@@ -74,15 +74,19 @@ class TrainedRanker(NamedTuple):
 
 def meeting(trained: Trained, x: Tensor, said: str) -> Solution:
     """The solution with x (n,) in place of its own. x meets every bound on the rows that `trained` is judged on."""
-    solution = trained.solution
     where = "the training rows" if trained.held is None else "the training and the validation rows"
+    return at_point(trained.solution, x, f"every bound is met on {where}. {said}")
+
+
+def at_point(solution: Solution, x: Tensor, message: str) -> Solution:
+    """The solution with x (n,), which meets every bound, in place of its own."""
     return replace(
         solution,
         x=x,
         feasible=torch.ones_like(solution.feasible),
         violation=torch.zeros_like(solution.violation),
         best_step=torch.full_like(solution.best_step, max(solution.steps, 1)),
-        message=f"every bound is met on {where}. {said}",
+        message=message,
     )
 
 

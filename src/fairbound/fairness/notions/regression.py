@@ -74,6 +74,10 @@ class PredictionBound(GroupBound):
         """The same bound with what it takes from the training labels (n,) filled in."""
         return self
 
+    def unit(self, scale: float) -> float:
+        """How large values are that labels of this standard deviation give: 1 for shares."""
+        return 1.0
+
     def rescaled(self, shift: float, scale: float) -> Self:
         """The same bound on (numbers - shift) / scale."""
         raise NotImplementedError
@@ -92,6 +96,12 @@ class PredictionBound(GroupBound):
 
     def conditions(self) -> tuple[int | None, ...]:
         return tuple(None for _ in self.tails)
+
+    def _compile_best(self, builder: Builder, compared: Compared, numbers: np.ndarray) -> None:
+        """The best-off group has the least value, so the largest difference from it is that of every two groups, whose
+        differences have slopes that do not jump from group to group."""
+        found = self.value_contrasts(compared)
+        builder.contrasts(numbers.ravel()[found.index], found.coefficient, found.name)
 
     def quantities(self, builder: Builder, compared: Compared) -> np.ndarray:
         overall = self.against == "overall"
@@ -196,8 +206,8 @@ class NumberLossBound(PredictionBound):
         group = compared.of_rows(rows.groups)
         return loss_values(numbers, [group], len(compared), rows, self.largest, least=least)
 
-    def _in_units(self, unit: float) -> Self:
-        """The same bound on losses that are counted in `unit`s."""
+    def rescaled(self, shift: float, scale: float) -> Self:
+        unit = self.unit(scale)
         return replace(self, bound=self.bound / unit, largest=None if self.largest is None else self.largest / unit)
 
 
@@ -216,8 +226,8 @@ class ResidualGap(NumberLossBound):
     def functions(self) -> tuple[Function, ...]:
         return (residual_within(self.largest),)
 
-    def rescaled(self, shift: float, scale: float) -> Self:
-        return self._in_units(scale)
+    def unit(self, scale: float) -> float:
+        return scale
 
     def rounding(self, scale: float) -> float:
         return ROUNDED * scale if self.stated == 0 else 0.0
@@ -255,8 +265,8 @@ class GroupSquaredError(NumberLossBound):
     def functions(self) -> tuple[Function, ...]:
         return (replace(LOSS, largest=self.largest),)
 
-    def rescaled(self, shift: float, scale: float) -> Self:
-        return self._in_units(scale**2)
+    def unit(self, scale: float) -> float:
+        return scale**2
 
     def of_rows(self, rows: Scored) -> dict[str, np.ndarray]:
         assert rows.residuals is not None

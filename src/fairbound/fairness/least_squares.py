@@ -1,0 +1,174 @@
+"""A linear model of the lowest squared error under bounds on mean residuals and mean squared errors of groups, exactly.
+
+With the means m_c and second moments M_c of the rows of a cell c, of features, intercept and label together, and v = (x,
+-1),
+
+    min v'Mv   subject to   sum_t coef_t m_c(t)'v <= b for differences of mean residuals,
+                            v'M_c v <= b for mean squared errors
+
+is a convex quadratic program in the weights x. `QuadraticProgram` solves it under the bounds that were broken so far, until
+no other is. Bounds that cost much, or lie close together, do not keep it from the optimum, where rounds of multipliers may
+end before they are at rest.
+
+Source: Agarwal, Dudik, Wu (2019), Fair regression: quantitative definitions and reduction-based algorithms, for bounded
+    group loss; Calders, Karim, Kamiran, Ali, Zhang (2013), Controlling attribute effect in linear regression, for least
+    squares under equal mean residuals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.base.errors import DataError
+from fairbound.fairness.notions.regression import RESIDUAL
+from fairbound.fairness.pointwise import SQUARED
+from fairbound.fairness.statistics import LOSS
+from fairbound.models.mlp import is_linear
+from fairbound.rows.moments import SLICE_ROWS, Moments
+from fairbound.subproblems.qp import SubproblemError
+from fairbound.subproblems.quadratics import QuadraticProgram
+
+MOST_MOMENTS, MOST_WORK = 20_000_000, 200_000_000_000
+"""Numbers of second moments at most, of all strata of rows and of the bounds in one program; and multiplications that
+they take at most."""
+
+ROUNDS = 30
+"""How often bounds that are broken are added at most."""
+
+BROKEN = 1e-11
+"""What exceeds a bound by less, with labels of variance 1, is rounding of the program."""
+
+INSIDE = 0.25
+"""Share of what may exceed a bound of 0 on mean residuals at which it is held: no arithmetic meets 0 itself."""
+
+
+TRIES = 4
+"""How often a point that all rows put outside a bound is taken back at most."""
+
+
+def lowest_within(problem: Any, room: Tensor | None = None) -> Tensor | None:
+    """The parameters (n,) of the lowest squared error of a FairProblem on labels of variance 1, whose true bounds have
+    this `room` (m,) left, by default none; bounds of 0 are met to `Bound.rounding`.
+
+    None where the bounds are on other than mean residuals and squared errors, the model is not linear, or no such point
+    was found.
+    """
+    made = BoundedSquares.of(problem)
+    left = np.zeros(problem.m) if room is None else room.double().cpu().numpy()
+    for _ in range(TRIES if made is not None else 0):
+        found = made.lowest(left)
+        if found is None:
+            return None
+        x = torch.from_numpy(found).to(problem.features)
+        over = problem.evaluate(x).g.double().cpu().numpy() - made.allowed
+        if room is not None:
+            over += room.double().cpu().numpy()
+        if (over <= 0).all():
+            return x
+        left = left + np.where(over > 0, 2 * over + BROKEN, 0.0)
+    return None
+
+
+@dataclass(frozen=True)
+class BoundedSquares:
+    """The objective and the m bounds of a FairProblem on labels of variance 1 as quadratics of the d - 1 weights.
+
+    means: (S, d) and moments: (S, d, d) of the strata of rows, of the features, a 1 and the label. share: (S,) of each
+    stratum in the objective. linear, squared: (m, S) by how much the mean residual, and the mean squared error, of each
+    stratum raises each bound's value. bounds: (m,). allowed: (m,) what may exceed them, as `Bound.rounding` says.
+    """
+
+    means: np.ndarray
+    moments: np.ndarray
+    share: np.ndarray
+    linear: np.ndarray
+    squared: np.ndarray
+    bounds: np.ndarray
+    allowed: np.ndarray
+
+    @classmethod
+    def of(cls, problem: Any) -> Self | None:
+        """None for problems that are no such program, or whose moments are too many."""
+        plan, features, strata = problem.plan, problem.features, problem.strata
+        plain = problem.loss is SQUARED and is_linear(problem.model, 1) and isinstance(features, Tensor)
+        if not plain or not problem.m or not problem.model.bias or not problem.shards.alone:
+            return None
+        if plan.objective is not None or plan.beyond_means or problem.joint is not None:
+            return None
+        if not problem.contrasts.linear or not set(plan.functions) <= {RESIDUAL, LOSS}:
+            return None
+        size = (features.shape[1] + 2) ** 2
+        if len(strata.sizes) * size > MOST_MOMENTS or problem.rows * size > MOST_WORK:
+            return None
+        weight, means, moments = _moments(problem)
+        cells = problem.cells[strata.starts].cpu().numpy()
+        shares = np.zeros((plan.n_cells + 1, len(weight)))
+        shares[cells.T, np.arange(len(weight))] = weight
+        shares[:-1] /= np.maximum(shares[:-1].sum(1, keepdims=True), 1e-300)
+        of_loss = np.zeros(plan.n_cells + 1, dtype=bool)
+        for column in plan.columns:
+            of_loss[column.offset : column.offset + column.cells] = column.function == LOSS
+        each = np.zeros((problem.m, plan.n_cells + 1))
+        np.add.at(each, (np.arange(problem.m)[:, None], plan.index), plan.coefficient)
+        if (each[:, of_loss] < 0).any():
+            return None  # not convex
+        allowed = np.array([bound.rounding(1.0) for bound in plan.notions])[plan.notion_of]
+        linear, squared = (np.where(kind, each, 0.0) @ shares for kind in (~of_loss, of_loss))
+        return cls(means, moments, weight / weight.sum(), linear, squared, plan.bounds, allowed)
+
+    def lowest(self, room: np.ndarray) -> np.ndarray | None:
+        """(d - 1,) the weights of the lowest squared error whose bounds have this room (m,) left; None where none are
+        found."""
+        limits = np.where(self.allowed > 0, self.bounds + INSIDE * self.allowed, self.bounds) - room
+        whole = np.tensordot(self.share, self.moments, 1)
+        held = np.zeros(len(limits), dtype=bool)
+        x, last = None, -1
+        for _ in range(ROUNDS):
+            if held.sum() == last or held.sum() * whole.size > MOST_MOMENTS:
+                return None
+            last = int(held.sum())
+            try:
+                x = self._under(whole, held, limits)
+            except (SubproblemError, DataError, np.linalg.LinAlgError):
+                return None
+            broken = self.values(x) - limits > BROKEN
+            if not (broken & ~held).any():
+                return x
+            held |= broken
+        return None
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """(m,) of the bounds at the weights x (d - 1,)."""
+        v = np.append(x, -1.0)
+        return self.linear @ (self.means @ v) + self.squared @ (self.moments @ v @ v)
+
+    def _under(self, whole: np.ndarray, held: np.ndarray, limits: np.ndarray) -> np.ndarray:
+        """The weights of the lowest squared error, of moments `whole` (d, d), under the bounds that are `held` (m,)."""
+        curved = np.tensordot(self.squared[held], self.moments, 1)
+        sloped = self.linear[held] @ self.means
+        A = np.concatenate([whole[None], curved])
+        b = -2 * A[:, :-1, -1]
+        b[1:] += sloped[:, :-1]
+        c = A[:, -1, -1].copy()
+        c[1:] -= sloped[:, -1] + limits[held]
+        return QuadraticProgram(A[:, :-1, :-1], b, c).solve().x
+
+
+def _moments(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the S strata of a problem's rows the weight (S,), the means (S, d) and the second moments (S, d, d) of
+    features, a 1 and the label."""
+    features, y = problem.features, problem.targets.double().cpu().numpy()
+    weight, strata = problem.weight_of_rows().double().cpu().numpy(), problem.strata
+    codes, size = np.repeat(np.arange(len(strata.sizes)), strata.sizes), len(strata.sizes)
+    found = Moments.none(size, features.shape[1] + 2)
+    for at in range(0, len(y), SLICE_ROWS):
+        part = slice(at, at + SLICE_ROWS)
+        rows = features[part].double().cpu().numpy()
+        rows = np.column_stack([rows, np.ones(len(rows)), y[part]])
+        found = found.merge(Moments.of(rows, codes[part], size, weight[part]))
+    return found.weight, found.mean, found.covariance + found.mean[:, :, None] * found.mean[:, None, :]
