@@ -10,7 +10,7 @@ better than chance. On many rows it then goes part of the way to a model that wa
 for each weight it stays at the lowest loss.
 
 A model of numbers under bounds on mean residuals and mean squared errors goes at the end to the exact optimum
-(`least_squares`); one under bounds on shares above thresholds is moved along lines on which these are counted
+(`least_squares`) where the method was left to "auto"; one under bounds on shares above thresholds is moved along lines on which these are counted
 (`lower_error`).
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
@@ -31,7 +31,7 @@ from torch import Tensor
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.gains import area, gained
 from fairbound.estimators.optimality import optimality
-from fairbound.estimators.runs import joined, solved
+from fairbound.estimators.runs import ToOptimum, joined, solved
 from fairbound.estimators.trained import at_point, constant_on
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
@@ -86,7 +86,7 @@ def train_full_batch(
     if part is not None and not solution.interrupted:
         solution = runs.run(problem, share, solution)
     alone = runs.held is None and not solution.interrupted
-    if alone and runs.refined == "no" and not runs.decay:
+    if alone and isinstance(method, ToOptimum):
         solution = _at_optimum(problem, solution)
     if alone and solution.feasible:
         solution = _moved_along_lines(problem, runs, solution, share, separated)

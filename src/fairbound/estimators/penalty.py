@@ -1,4 +1,5 @@
-"""The penalty of all rows at once under bounds that compare the predicted numbers of groups.
+"""The penalty of all rows at once under bounds on predicted numbers. Where their optimum is known exactly
+(`least_squares`), it serves the rounds before alone.
 
 With multipliers that step by the penalty rho, what a linear bound is exceeded by shrinks to 1 / (1 + rho q) of itself in
 a round, q = a' H^-1 a for the slope a of the bound and the curvature H of the objective. Groups whose features are
@@ -22,7 +23,8 @@ PENALTY = 100.0
 """The penalty, ten times the usual one, where bounds are not steeper. With the usual one the multipliers of two bounds on
 residual gaps that face each other could be far off still when the run ended, between the two. Those of shares above
 thresholds rose until a nearly constant model, which is far inside every bound, was the lowest point: a penalty that is
-small beside the multipliers cannot hold a model on a bound that bends away from it."""
+small beside the multipliers cannot hold a model on a bound that bends away from it. With the usual one rounds under bounds
+on squared errors found no model in 3 of 65 fits to 13 tables, and with this one in none."""
 
 STEEP = 10.0
 """rho q of the flattest linear bound, or more."""

@@ -27,6 +27,7 @@ from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.penalty import penalised
 from fairbound.estimators.problems import builder, problems_of
+from fairbound.estimators.runs import ToOptimum, of_kind
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import trained_by
@@ -109,12 +110,11 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             made = problems_of(
                 build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once
             )
-        differences = all(bound.compares == "differences" for bound in stated)
-        if differences and choice.automatic and isinstance(choice.method, FullBatchALM):
-            choice = choice._replace(method=penalised(choice.method, made.problem))
+        if choice.automatic and isinstance(choice.method, FullBatchALM):
+            choice = choice._replace(method=of_kind(ToOptimum, penalised(choice.method, made.problem)))
         trained = trained_by(self, made, choice, limit, seed, x0)
         truth = groups, weights, targets
-        trained, predicted = self._met_by_predictions(X, trained, choice.at_once and made.held is None, *truth)
+        trained, predicted = self._met_by_predictions(X, trained, *truth)
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
         for name in ("warnings", "small_groups", "remarks"):
             facts[name] = [_as_stated(line, stated, scaled) for line in facts[name]]
@@ -123,9 +123,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             facts |= {"no_better_than_constant": True, "nothing_learnt": self._worse_than_mean(facts["train_loss"])}
             facts["warnings"] = [*facts["warnings"], facts["nothing_learnt"]]
         if (targets == self.shift_).all():
-            said, other = CONSTANT.format(self.shift_), facts["nothing_learnt"]
-            facts |= {"nothing_learnt": None, "warnings": [*(w for w in facts["warnings"] if w != other), said]}
-            warnings.warn(said, DataWarning, stacklevel=users_line())
+            constant, other = CONSTANT.format(self.shift_), facts["nothing_learnt"]
+            facts |= {"nothing_learnt": None, "warnings": [*(w for w in facts["warnings"] if w != other), constant]}
+            warnings.warn(constant, DataWarning, stacklevel=users_line())
         self.fit_report_ = facts
         warn_of_fit(facts, stated)
         return self
@@ -148,10 +148,11 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         return regression_bounds(constraints(self.constraint))
 
     def _met_by_predictions(
-        self, X: Any, trained: Trained, exact: bool, groups: Groups, weights: np.ndarray | None, targets: np.ndarray
+        self, X: Any, trained: Trained, groups: Groups, weights: np.ndarray | None, targets: np.ndarray
     ) -> tuple[Trained, np.ndarray]:
         """What was trained, and the predictions (n,) of the training rows. Training sees features of single precision,
-        `predict` others: where it therefore misses a bound, and `exact`, a linear model is solved again with as much more room."""
+        `predict` others: where it therefore misses a bound, the exact optimum is taken again with as much more room."""
+        exact = isinstance(trained.method, ToOptimum) and trained.held is None
         problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
         for tries_left in range(TRIES if exact else 0, -1, -1):
             self.solution_, self.x_ = trained.solution, trained.solution.x

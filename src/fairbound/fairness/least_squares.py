@@ -6,8 +6,9 @@ With the means m_c and second moments M_c of the rows of a cell c, of features, 
     min v'Mv   subject to   sum_t coef_t m_c(t)'v <= b for differences of mean residuals,
                             v'M_c v <= b for mean squared errors
 
-is a convex quadratic program in the weights x. `QuadraticProgram` solves it under the bounds that were broken so far, until
-no other is. Bounds that cost much, or lie close together, do not keep it from the optimum, where rounds of multipliers may
+is a convex quadratic program in the weights x. `QuadraticProgram` solves it under a few of the bounds: those that hold the
+point, and in each round the one that it breaks most, until it breaks none. As the error rises in each round, no choice of
+bounds comes again, and bounds that depend on each other, as differences of many groups do, are never all taken. Bounds that cost much, or lie close together, do not keep it from the optimum, where rounds of multipliers may
 end before they are at rest.
 
 Source: Agarwal, Dudik, Wu (2019), Fair regression: quantitative definitions and reduction-based algorithms, for bounded
@@ -37,11 +38,12 @@ MOST_MOMENTS, MOST_WORK = 20_000_000, 200_000_000_000
 """Numbers of second moments at most, of all strata of rows and of the bounds in one program; and multiplications that
 they take at most."""
 
-ROUNDS = 30
-"""How often bounds that are broken are added at most."""
+ROUNDS = 300
+"""How often a bound that is broken is added at most."""
 
-BROKEN = 1e-11
-"""What exceeds a bound by less, with labels of variance 1, is rounding of the program."""
+BROKEN = 1e-10
+"""What exceeds a bound by less, with labels of variance 1 or of the squared error where that is more, is rounding of the
+program."""
 
 INSIDE = 0.25
 """Share of what may exceed a bound of 0 on mean residuals at which it is held: no arithmetic meets 0 itself."""
@@ -59,8 +61,10 @@ def lowest_within(problem: Any, room: Tensor | None = None) -> Tensor | None:
     was found.
     """
     made = BoundedSquares.of(problem)
+    if made is None:
+        return None
     left = np.zeros(problem.m) if room is None else room.double().cpu().numpy()
-    for _ in range(TRIES if made is not None else 0):
+    for _ in range(TRIES):
         found = made.lowest(left)
         if found is None:
             return None
@@ -70,7 +74,7 @@ def lowest_within(problem: Any, room: Tensor | None = None) -> Tensor | None:
             over += room.double().cpu().numpy()
         if (over <= 0).all():
             return x
-        left = left + np.where(over > 0, 2 * over + BROKEN, 0.0)
+        left = left + 2 * over.max() + BROKEN  # of all, so that differences of groups that add up still do
     return None
 
 
@@ -126,20 +130,20 @@ class BoundedSquares:
         found."""
         limits = np.where(self.allowed > 0, self.bounds + INSIDE * self.allowed, self.bounds) - room
         whole = np.tensordot(self.share, self.moments, 1)
-        held = np.zeros(len(limits), dtype=bool)
-        x, last = None, -1
+        held, multipliers = np.zeros(0, dtype=np.int64), np.zeros(0)
         for _ in range(ROUNDS):
-            if held.sum() == last or held.sum() * whole.size > MOST_MOMENTS:
-                return None
-            last = int(held.sum())
             try:
-                x = self._under(whole, held, limits)
+                found = self._under(whole, held, limits).solve(start=multipliers)
             except (SubproblemError, DataError, np.linalg.LinAlgError):
                 return None
-            broken = self.values(x) - limits > BROKEN
-            if not (broken & ~held).any():
-                return x
-            held |= broken
+            over = self.values(found.x) - limits
+            worst = int(over.argmax())
+            if over[worst] <= BROKEN * max(1.0, found.f):
+                return found.x
+            holds = found.multipliers > 0
+            if worst in held[holds] or (holds.sum() + 1) * whole.size > MOST_MOMENTS:
+                return None
+            held, multipliers = np.append(held[holds], worst), np.append(found.multipliers[holds], 0.0)
         return None
 
     def values(self, x: np.ndarray) -> np.ndarray:
@@ -147,8 +151,8 @@ class BoundedSquares:
         v = np.append(x, -1.0)
         return self.linear @ (self.means @ v) + self.squared @ (self.moments @ v @ v)
 
-    def _under(self, whole: np.ndarray, held: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """The weights of the lowest squared error, of moments `whole` (d, d), under the bounds that are `held` (m,)."""
+    def _under(self, whole: np.ndarray, held: np.ndarray, limits: np.ndarray) -> QuadraticProgram:
+        """The program of the squared error, of moments `whole` (d, d), under the bounds numbered `held` (k,) alone."""
         curved = np.tensordot(self.squared[held], self.moments, 1)
         sloped = self.linear[held] @ self.means
         A = np.concatenate([whole[None], curved])
@@ -156,7 +160,7 @@ class BoundedSquares:
         b[1:] += sloped[:, :-1]
         c = A[:, -1, -1].copy()
         c[1:] -= sloped[:, -1] + limits[held]
-        return QuadraticProgram(A[:, :-1, :-1], b, c).solve().x
+        return QuadraticProgram(A[:, :-1, :-1], b, c)
 
 
 def _moments(problem: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -118,19 +118,12 @@ def test_the_penalty_takes_what_exceeds_a_linear_bound_to_an_eleventh_in_a_round
     assert found.penalty == pytest.approx(max(steep, 100.0), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("bound", "penalty"),
-    [
-        ("residual_gap <= 1", 100),
-        ("prediction_parity <= 0.5", 100),
-        ("group_squared_error <= 9", fb.FullBatchALM().penalty),
-    ],
-)
-def test_bounds_on_differences_of_numbers_have_a_larger_penalty_than_others(bound, penalty):
+@pytest.mark.parametrize("bound", ["residual_gap <= 1", "prediction_parity <= 0.5", "group_squared_error <= 9"])
+def test_bounds_on_numbers_have_a_larger_penalty_than_others(bound):
     rng = np.random.default_rng(0)
     group, X = np.arange(300) % 2, rng.normal(size=(300, 2)) + (np.arange(300) % 2)[:, None]
     model = fb.FairRegressor(bound).fit(X, X.sum(1) + rng.normal(size=300), group)
-    assert f"penalty={float(penalty)}" in model.fit_report_["options"]
+    assert "penalty=100.0" in model.fit_report_["options"] and fb.FullBatchALM().penalty == 10
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the mean of the labels is nearer to them

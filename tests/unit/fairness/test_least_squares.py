@@ -81,7 +81,7 @@ def test_a_bound_of_0_is_met_within_a_millionth():
     problem = made("residual_gap <= 0")
     near = made("residual_gap <= 1e-6")
     found, other = (one.evaluate(lowest_within(one)) for one in (problem, near))
-    assert 0 < float(found.g.max()) <= 5e-7 and float(other.g.max()) <= 0
+    assert 1e-7 < float(found.g.max()) <= 5e-7 and float(other.g.max()) <= 0
     assert float(found.f) == pytest.approx(float(other.f), rel=1e-5)
 
 
