@@ -55,6 +55,7 @@ def test_straight_numbers_give_the_model_without_knots_to_the_last_bit() -> None
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few steps learn nothing
+@pytest.mark.filterwarnings("ignore:All labels y are 2")
 def test_nothing_bends_by_default_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, group = rows()
     quick = {"algorithm": "alm", "budget": "20 steps"}

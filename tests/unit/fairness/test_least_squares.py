@@ -62,11 +62,18 @@ def test_the_optimum_is_that_of_another_solver(stated, weight):
 
 
 def test_the_values_are_those_of_the_rows():
-    problem = made([GAP, ERRORS, "residual_gap[overall] <= 1"], weight=WEIGHT)
-    x = torch.tensor([0.3, -0.2, 0.1, -1.0], dtype=torch.float64)
-    program = BoundedSquares.of(problem)
-    np.testing.assert_allclose(program.values(x.numpy()) - program.bounds, problem.evaluate(x).g.numpy(), atol=1e-12)
-    assert not program.allowed.any()
+    """Also where groups are crossed, left out, and not known for some rows."""
+    other = np.where(np.arange(500) % 5 == 0, None, np.array(["u", "v"], dtype=object)[OTHER])
+    few = np.where(np.arange(500) < 3, "few", GROUP.astype(str))
+    stated = [GAP, ERRORS, "residual_gap[overall] <= 1", "group_squared_error[crossed,fewest=20] <= 2",
+              "residual_gap[both,fewest=20,overall] <= 0.1"]  # fmt: skip
+    for groups, bounds in ((GROUP, stated[:3]), ({"a": few, "b": other}, stated)):
+        for weight in (None, WEIGHT):
+            problem, x = made(bounds, groups, weight=weight), torch.tensor([0.3, -0.2, 0.1, -1.0], dtype=torch.float64)
+            program = BoundedSquares.of(problem)
+            values = program.values(x.numpy()) - program.bounds
+            np.testing.assert_allclose(values, problem.evaluate(x).g.numpy(), atol=1e-12)
+            assert not program.allowed.any()
 
 
 def test_room_is_kept_and_costs():
