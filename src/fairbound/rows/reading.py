@@ -56,7 +56,7 @@ def series_of(values: Any) -> nw.Series[Any] | None:
     """The narwhals view of a Series of any library; None for what is none."""
     if isinstance(values, nw.Series):
         return values
-    if isinstance(values, np.ndarray | list | tuple):
+    if isinstance(values, np.ndarray | list | tuple | nw.DataFrame):
         return None
     found = nw.from_native(values, series_only=True, pass_through=True)
     return found if isinstance(found, nw.Series) else None

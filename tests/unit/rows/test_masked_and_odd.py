@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.labels import class_labels
-from fairbound.rows.reading import plain_array, read_weights
+from fairbound.rows.reading import frame_of, plain_array, read_weights
 from fairbound.tables import TableEncoder
 
 N = 40
@@ -116,3 +118,12 @@ def test_a_function_is_a_metric_by_its_name():
 def test_feasibility_on_too_few_rows_says_what_is_not_known():
     said = fb.feasibility(PARITY, X[:4], [0, 1, 0, 1], ["a", "a", "a", "b"], budget="2 steps")["said"]
     assert "smallest value reached is not known" in said
+
+
+def test_an_opened_frame_is_an_array_without_a_warning():
+    """narwhals warns of six types where it looks whether its own frame is a Series of any library."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        array = plain_array(frame_of(frame))
+    np.testing.assert_array_equal(array, frame.to_numpy())
