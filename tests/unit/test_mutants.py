@@ -294,7 +294,7 @@ MUTANTS = {
     "thresholds: a changed file is read": Mutant("postprocessing/processor.py", 'data["checksum"] != sum_of_content(data)', "False", "unit/postprocessing/test_postprocessor.py"),
     "partial: an interval of one decision is not told": Mutant("fairness/notions/partial.py", "shares[0] in (0, 1)", "False", "unit/audits/test_audit.py"),
     "kkt: a gap at 0": Mutant("subproblems/multipliers.py", "problem.convex and bool(x.any())", "problem.convex", "unit/subproblems/test_multipliers.py"),
-    "whole network: the start that gains least": Mutant("estimators/whole_network.py", "gain.accuracy > max(PAYS * gain.error, most)", "gain.accuracy > PAYS * gain.error and not most", "unit/estimators/test_whole_network.py"),
+    "whole network: the start that gains least": Mutant("estimators/whole_network.py", "gain.accuracy > max(SURE * gain.error, most)", "gain.accuracy > SURE * gain.error and not most", "unit/estimators/test_whole_network.py"),
     "whole network: rounds where a bound is missed": Mutant("estimators/whole_network.py", "if made.feasible and gain", "if gain", "unit/estimators/test_whole_network.py"),
     "gains: a higher loss": Mutant("estimators/gains.py", "weight * (before - after)", "weight * (after - before)", "unit/estimators/test_whole_network.py"),
     "constants: by loss where accuracy is asked for": Mutant("estimators/last_intercept.py", "by_accuracy = solution.found and trained.by_accuracy", "by_accuracy = False", "unit/estimators/test_last_intercept.py"),

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.base.errors import EmptyGroupError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.gains import gained, loss_gained
+from fairbound.estimators.gains import SURE, gained, loss_gained
 from fairbound.estimators.problems import MANY_ROWS, problem_like
 from fairbound.estimators.runs import WithoutSearch, joined
 from fairbound.estimators.validation import VALIDATION
@@ -53,9 +53,6 @@ rows are few it would gain nothing."""
 
 TRIES = 0.4
 """Share of the time left that finding out how many steps or rounds are of use may take, where there is a deadline."""
-
-PAYS = 1.0
-"""Standard errors by which rounds under bounds must gain accuracy on the rows apart."""
 
 LATE = 2 / 3
 """Share of the steps from which on the loss still falls, if it is lowest there."""
@@ -176,7 +173,7 @@ def rounds_under_bounds(
     """The solution of a network trained without bounds, ROUNDS rounds under the bounds further, where that pays; else None.
 
     It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
-    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than PAYS standard errors: layers trained without bounds may know the groups too well for a last
+    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than SURE standard errors: layers trained without bounds may know the groups too well for a last
     layer to undo, and few rows would be learnt by heart. starts: solutions with the same layers before the last one; the
     start that gains most is taken. last: the last layer solved on a problem's rows, from a solution. limit: whose deadline ends it. Of
     the networks that `trained_further` takes.
@@ -195,7 +192,7 @@ def rounds_under_bounds(
         gain = (gained if by_accuracy else loss_gained)(others, without.x, made.x)
         if made.interrupted:
             return None
-        if made.feasible and gain.accuracy > max(PAYS * gain.error, most):
+        if made.feasible and gain.accuracy > max(SURE * gain.error, most):
             best, most = start, gain.accuracy
     return None if best is None else joined(best, _rounds(problem, best.last, until, progress))
 

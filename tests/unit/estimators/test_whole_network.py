@@ -237,10 +237,10 @@ def test_steps_are_longer_where_more_of_them_may_be_made(batch_size, budget, ste
 
 
 GAINS = {
-    "none pays": ([(0.01, 0.02), (0.0, 0.001)], [True, True], None),
-    "the first": ([(0.03, 0.02), (0.02, 0.001)], [True, True], 0),
-    "the second": ([(0.03, 0.02), (0.04, 0.001)], [True, True], 1),
-    "not where a bound is missed": ([(0.03, 0.02), (0.04, 0.001)], [True, False], 0),
+    "none pays": ([(0.03, 0.02), (0.0, 0.001)], [True, True], None),
+    "the first": ([(0.05, 0.02), (0.02, 0.001)], [True, True], 0),
+    "the second": ([(0.05, 0.02), (0.06, 0.001)], [True, True], 1),
+    "not where a bound is missed": ([(0.05, 0.02), (0.06, 0.001)], [True, False], 0),
 }
 
 
