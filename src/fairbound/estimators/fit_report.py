@@ -51,6 +51,7 @@ UNDER_EQUALITY = "A bound of 0 leaves it hardly another choice, whatever the met
 WEIGHTED = (
     "Classes count by their weights in what is minimised; counted so, {:.3f} of the training rows are decided rightly."
 )
+INTERRUPTED = "Training was interrupted: this is the best model that it had found until then."
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 
 
@@ -117,7 +118,7 @@ def fit_report(
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,
-        "notes": [*notes, *rare, *trained.notes, *shrunk, *thin],
+        "notes": [*([INTERRUPTED] if solution.interrupted else []), *notes, *rare, *trained.notes, *shrunk, *thin],
         "warnings": cautions,
     }
 
