@@ -59,7 +59,10 @@ def best_of_runs(learnt: Learnt, again: Callable[..., Learnt], features: Any, ro
             break
         if isinstance(model, ModuleModel):
             model.bind(model.start(torch.Generator(), learnt.x.dtype))
-        learnt = max(learnt, again(instead=choice), key=rank)
+        other = again(instead=choice)
+        learnt = max(learnt, other, key=rank)
+        if other.solution.interrupted:
+            return learnt._replace(solution=replace(learnt.solution, stopped="interrupted"))
     return learnt
 
 

@@ -3,7 +3,7 @@
 Under "auto" a linear model trained on all rows at once that is hardly better than a constant is compared with one moved
 inside its bounds along lines (see `moved_inside`), and with one of random batches where it still is a constant, where it
 meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless
-the model is linear or built in and finished on all rows (see `step_trial`). A network of two classes makes as many
+the model is linear or built in and finished on all rows (see `step_trial`). A network makes as many
 steps as other rows show to be of use, one of the user's own none beyond the usual number; it is then trained further on
 all rows at once where that is of use (see `whole_network`), and its last layer is solved on all rows, with weight decay
 (see `last_layer`). The last layer of a network trained without bounds, for as many steps as are of use there, is solved
@@ -13,6 +13,7 @@ Only where neither meets the bounds are random batches made as for other models.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -235,8 +236,10 @@ def _network(
     options: TrainingOptions,
 ) -> Trained:
     """A network of random batches and what follows them under "auto"; see the module's docstring. limits: as of
-    `useful_steps`; limit: of a run where that says nothing."""
+    `useful_steps`; limit: of a run where that says nothing. Where that has a deadline, which a round cannot keep, where the objective is
+    another than the mean loss, and where thresholds are trained beside the model, layers trained without bounds are followed by the last one alone."""
     problem, held = made.problem, made.held
+    more = problem.plan.objective is None and not problem.plan.auxiliaries and limit.deadline == math.inf
 
     def batches(by: ALM | SGD, mine: Budget) -> Trained:
         steps, broken_off = useful_steps(run, problem, by, held, options.seed, [one.until(mine) for one in limits])
@@ -245,11 +248,12 @@ def _network(
         if broken_off is not None:
             return Trained(problem, held, broken_off, by, until, [], [])
         solution, rounds = run(problem, by, validation=held, budget=until, **patience), 0
-        of, records = problem, solution.records
-        if not isinstance(by, ALM):  # rounds without bounds, of which a record has none
+        if isinstance(by, ALM):
+            solution, rounds = trained_further(problem, solution, options.seed, options.progress, mine)
+        elif more:
             of = problem_like(problem, problem.model, None, None, stated=())
-        solution, rounds = trained_further(of, solution, options.seed, options.progress, mine)
-        solution = solution if of is problem else replace(judged(problem, solution), records=records)
+            after, rounds = trained_further(of, solution, options.seed, options.progress, mine)
+            solution = replace(judged(problem, after), records=solution.records)  # those of the rounds have no bounds
         notes = [EARLY.format(steps)] * bool(steps) + [FURTHER.format(rounds)] * bool(rounds)
         return Trained(problem, held, solution, by, until, notes, [])
 
@@ -260,16 +264,18 @@ def _network(
     free = _with_last_layer(layers, options, limit)
     by: Refined = "auto" if options.by_accuracy else "no"
     chosen = better(bound, free, by, FREE)
-    if free.solution.interrupted or limit.over:
+    if free.solution.interrupted or not more:
         return chosen
 
     def last(of: FairProblem, solution: Solution) -> Solution:
         return _with_last_layer(layers._replace(problem=of, held=None, solution=solution), options, limit).solution
 
     starts = (layers.solution, free.solution)
-    further = rounds_under_bounds(problem, starts, options.seed, options.progress, limit, last, options.by_accuracy)
+    further = rounds_under_bounds(problem, starts, options.seed, options.progress, last, options.by_accuracy)
     if further is None:
         return chosen
+    if further.interrupted:
+        return chosen._replace(solution=replace(chosen.solution, stopped="interrupted"))
     return better(chosen, _with_last_layer(layers._replace(solution=further), options, limit), by, ROUNDS_PAY)
 
 

@@ -162,39 +162,33 @@ def _parts(problem: FairProblem, seed: int) -> tuple[FairProblem, FairProblem]:
 
 
 def rounds_under_bounds(
-    problem: FairProblem,
-    starts: Sequence[Solution],
-    seed: int,
-    progress: bool,
-    limit: Budget,
-    last: Last,
-    by_accuracy: bool,
+    problem: FairProblem, starts: Sequence[Solution], seed: int, progress: bool, last: Last, by_accuracy: bool
 ) -> Solution | None:
     """The solution of a network trained without bounds, ROUNDS rounds under the bounds further, where that pays; else None.
 
-    It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
+    A run that the user stopped is returned as interrupted. It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
     layer alone does (not `by_accuracy`: have a lower mean loss there), by more than SURE standard errors: layers trained without bounds may know the groups too well for a last
     layer to undo, and few rows would be learnt by heart. starts: solutions with the same layers before the last one; the
-    start that gains most is taken. last: the last layer solved on a problem's rows, from a solution. limit: whose deadline ends it. Of
+    start that gains most is taken. last: the last layer solved on a problem's rows, from a solution. Of
     the networks that `trained_further` takes.
     """
-    if not _of_use(problem) or limit.over:
+    if not _of_use(problem):
         return None
-    until = Budget(steps=ROUNDS).until(limit).part(TRIES)
     try:
         part, others = _parts(problem, seed)
     except EmptyGroupError:  # a group of so few rows that the others have none
         return None
+    rounds = Budget(steps=ROUNDS)
     without = last(part, judged(part, starts[0]))
     best, most = None, 0.0
     for start in starts:
-        made = last(part, joined(start, _rounds(part, start.last, until, progress)))
+        made = last(part, joined(start, _rounds(part, start.last, rounds, progress)))
+        if without.interrupted or made.interrupted:
+            return replace(start, stopped="interrupted")
         gain = (gained if by_accuracy else loss_gained)(others, without.x, made.x)
-        if made.interrupted:
-            return None
         if made.feasible and gain.accuracy > max(SURE * gain.error, most):
             best, most = start, gain.accuracy
-    return None if best is None else joined(best, _rounds(problem, best.last, until, progress))
+    return None if best is None else joined(best, _rounds(problem, best.last, rounds, progress))
 
 
 def judged(problem: FairProblem, solution: Solution) -> Solution:

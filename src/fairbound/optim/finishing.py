@@ -3,49 +3,49 @@
     done = finish(model, "demographic_parity <= 0.03", x, y, sensitive_features=group)     # changes the layer in place
 
 What the layers before make of the rows stays as training left it. The last layer is a linear model of that, and is
-solved as one: a bound that the loop ended above, or with much room below, is met on these rows where that costs least.
+solved as one: a bound that the loop ended above is met on these rows where that costs least. Values are measured on the
+scores of the layer as it is written.
 
 Source: Kirichenko, Izmailov, Wilson (2023), Last layer re-training is sufficient for robustness to spurious
     correlations; Mao, Deng, Yao, Ye, Kawaguchi, Zou (2023), Last-layer fairness fine-tuning is simple and effective for
     neural networks.
-Departs: the layer is solved under stated bounds on all rows at once, as `FairClassifier` does a linear model, not fine-tuned under a
-    penalty.
+Departs: the layer is solved under stated bounds on all rows at once, as `FairClassifier` does a linear model, not
+    fine-tuned under a penalty.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from fairbound.base.errors import DataError, DataWarning, NonFiniteError, OptionError
-from fairbound.base.names import shortlist
+from fairbound.base.callers import users_line
+from fairbound.base.errors import DataWarning, OptionError
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.coefficients import linear_parts
+from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder
-from fairbound.fairness.notions import Bound, constraints
+from fairbound.fairness.notions import Bound
 from fairbound.models.mlp import MLP
-from fairbound.models.scoring import inputs_of
+from fairbound.optim.last_linear import Rows, network_rows
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.labels import class_labels
+from fairbound.rows.reading import plain_column
 from fairbound.tables import Encoded, TableEncoder, TableOptions
-
-WRAPPED = ("_orig_mod", "module")
-"""Where torch.compile and DistributedDataParallel keep the module that they wrap."""
 
 
 @dataclass(frozen=True)
 class Finished:
     """What `finish` did; `str(done)` says it in words.
 
-    layer: the layer's name in the module. features, rows: how many numbers it takes, and of how many rows. changed: whether its weights are new; they
-        stay where the layer was nearer to the bounds than any found. feasible: whether every bound is met on these rows.
+    layer: the layer's name in the module. features, rows: how many numbers it takes, and of how many rows. changed:
+        whether its weights are new. feasible: whether every bound is met on these rows.
     accuracy, accuracy_before: the share of the rows decided rightly, by their weights. values, values_before: of each
         stated bound, in its units. report: `fit_report_` of the FairClassifier that solved the layer.
     """
@@ -62,7 +62,12 @@ class Finished:
     report: dict[str, Any]
 
     def __str__(self) -> str:
-        did = "solved anew" if self.changed else "left as it was, as nothing found comes nearer to the bounds"
+        why = (
+            "it meets the bounds, and nothing found is better"
+            if self.feasible
+            else "nothing found comes nearer to them"
+        )
+        did = "solved anew" if self.changed else f"left as it was: {why}"
         lines = [
             f"Last layer {self.layer!r} ({self.features} features, {self.rows:,} rows): {did}.",
             f"accuracy {self.accuracy:.4f}, before {self.accuracy_before:.4f}",
@@ -75,7 +80,7 @@ def finish(
     model: nn.Module,
     stated: str | Bound | Sequence[str | Bound],
     inputs: Any,
-    targets: Any,
+    targets: Any = None,
     sensitive_features: Any = None,
     *,
     sample_weight: Any = None,
@@ -88,157 +93,118 @@ def finish(
 
     model: gives one score per row, (B,) or (B, 1), positive above 0, or one per class, (B, k); the scores are those of
         an `nn.Linear` with a bias, unchanged. It is run in evaluation mode without gradients, and left in the mode that
-        it was in. Modules wrapped by torch.compile or DistributedDataParallel are taken as what they wrap.
-    stated: bounds as text or objects, one or several: those of `FairClassifier`, on areas under ROC curves too.
-    inputs: (n, ...) tensor or array; or batches one after the other, in the order of `targets`, each a tensor, or a
-        tuple or dict of arguments of the model. Tensors are moved to the device of the layer.
-    targets: (n,) labels of two classes, of which the greater counts as positive; of k classes the numbers 0 to k - 1.
-    sensitive_features, sample_weight: of these rows, as in `FairClassifier.fit`.
+        it was in. The layer is changed where it is frozen (`requires_grad=False`) too.
+    stated: bounds as text or objects, one or several: those of `FairClassifier`, on areas under ROC curves too. Two
+        scores of two classes take the bounds of one.
+    inputs: (n, ...) tensor or array, or a tuple or dict of these, the arguments of the model, with `targets`; or, without
+        these, batches one after the other in any order, as a DataLoader gives them: (inputs, targets), (inputs, targets, groups) or
+        (inputs, targets, groups, weights). Numbers become those of the model's device and dtype. What the last layer takes of all rows
+        is held in memory.
+    targets: (n,) 0 and 1; of k classes the numbers 0 to k - 1, each in some row.
+    sensitive_features, sample_weight: of these rows, as in `FairClassifier.fit`; tensors of group codes, as
+        `Dual.encode` gives, have -1 where a group is missing.
     objective, weight_decay, random_state: as in `FairClassifier`. batch_size: rows that the model is run on at once.
 
-    The rows should be many for each number that the layer takes, and rows that the network knows by heart say little
-    of new ones: where rows were kept apart from training, finish on these.
+    A layer that meets the bounds stays where none found is more accurate (has a lower loss, with `objective="loss"`); one that does not stays
+    where nothing found comes nearer to them. The rows should be many for each number that the layer takes. Weights are rounded to the layer's
+    dtype: half precision may leave a bound missed by a little, which is said.
 
-    Raises: OptionError where the scores are not those of such a layer; DataError, OptionError for rows and bounds that
-        cannot be used. Warns: ConvergenceWarning where not every bound is met.
+    Raises: OptionError where the scores are not those of such a layer; DataError, OptionError, NonFiniteError for rows
+        and bounds that cannot be used; nothing is changed then. Warns: ConvergenceWarning where not every bound is met; DataWarning of groups of
+        few rows, and where the model had fewer rows right than one answer for all.
     """
-    bounds = constraints(stated)
-    name, layer, hidden = _last_layer(_inner(model), _parts(inputs, batch_size))
-    y, classes = class_labels(_plain(targets))
-    _check_rows(hidden, y, classes, layer)
-    groups = no_groups(len(y)) if sensitive_features is None else Groups.of(_plain(sensitive_features))
-    weight = None if sample_weight is None else _plain(sample_weight)
-    fair = FairClassifier(list(bounds), objective=objective, weight_decay=weight_decay, random_state=random_state)
-    varying = np.flatnonzero(np.ptp(hidden, axis=0) > 0)
-    fair.fit(_encoded(hidden[:, varying]), y, groups, weight)
-    before, after = _of(layer, classes), _of_fit(fair, varying, hidden.shape[1])
-    outputs = len(before) // (hidden.shape[1] + 1)
+    fair = FairClassifier(stated, objective=objective, weight_decay=weight_decay, random_state=random_state)
+    bounds = classifier_bounds(fair)
+    if torch.is_inference_mode_enabled():
+        raise OptionError(
+            "finish runs the model again and changes its weights; call it outside torch.inference_mode()."
+        )
+    rows = network_rows(model, inputs, targets, sensitive_features, sample_weight, batch_size)
+    groups = no_groups(len(rows.y)) if rows.groups is None else Groups.of(rows.groups)
+    weight = None if rows.weight is None else plain_column(rows.weight)
     build = builder(
-        MLP(hidden.shape[1], outputs=outputs), y, groups, bounds, weight, classes=list(classes),
-        loss="logistic" if outputs == 1 else "cross_entropy",
+        MLP(rows.outputs, outputs=rows.outputs), rows.y, groups, bounds, weight, classes=list(range(max(2, rows.outputs))),
+        loss="logistic" if rows.outputs == 1 else "cross_entropy",
     )  # fmt: skip
-    problem = build(hidden, in_place=False)
-    was, now = problem.reported(before), problem.reported(after)
-    changed = float(now.violation) <= 0 or float(now.violation) < float(was.violation)
-    if changed:
-        _move(layer, after - before, classes)
+
+    def measured() -> Measured:
+        problem = build(rows.scores(), in_place=False)
+        if problem.n > problem.model.n:
+            raise OptionError(
+                f"{bounds[0].text!r} trains thresholds beside the model, which finish does not do; take FairClassifier(model=module)."
+            )
+        one = torch.eye(rows.outputs).flatten()
+        return problem.reported(torch.cat([one, torch.zeros(rows.outputs)]))
+
+    was = measured()
+    _warn_of_order(rows, weight, was)
+    varying = np.flatnonzero(np.ptp(rows.hidden, axis=0) > 0)
+    with warnings.catch_warnings():  # of columns, which these are not, and of options that finish does not have
+        warnings.simplefilter("ignore", DataWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fair.fit(_encoded(rows.hidden[:, varying]), rows.y, groups, weight)
+    before = rows.weights()
+    rows.write(_weights_of(fair, varying, rows.hidden.shape[1]))
+    now = measured()
+    changed = _better(now, was, objective)
+    if not changed:
+        rows.restore(before)
     kept = now if changed else was
-    return Finished(
-        layer=name, features=hidden.shape[1], rows=len(y), changed=changed, feasible=float(kept.violation) <= 0,
-        accuracy=float(kept.extra["accuracy"]), accuracy_before=float(was.extra["accuracy"]),
-        values=_values(bounds, kept), values_before=_values(bounds, was), report=fair.fit_report_,
+    for said in fair.fit_report_["small_groups"]:
+        warnings.warn(said, DataWarning, stacklevel=users_line())
+    done = Finished(
+        layer=rows.name, features=rows.hidden.shape[1], rows=len(rows.y), changed=changed,
+        feasible=float(kept.violation) <= 0, accuracy=float(kept.extra["accuracy"]),
+        accuracy_before=float(was.extra["accuracy"]), values=_values(bounds, kept), values_before=_values(bounds, was),
+        report=fair.fit_report_,
     )  # fmt: skip
-
-
-def _inner(model: Any) -> nn.Module:
-    """The module that is wrapped, or itself."""
-    for name in WRAPPED:
-        inner = getattr(model, name, None)
-        model = inner if isinstance(inner, nn.Module) and len(list(model.children())) == 1 else model
-    if not isinstance(model, nn.Module):
-        raise OptionError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
-    return model
-
-
-def _plain(values: Any) -> Any:
-    """What numpy reads in place of a tensor, a column (n, 1) as (n,)."""
-    if not isinstance(values, Tensor):
-        return values
-    array = values.detach().cpu().numpy()
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-
-
-def _parts(inputs: Any, rows: int) -> Iterator[Any]:
-    """Batches of the inputs."""
-    if isinstance(inputs, Tensor | np.ndarray):
-        yield from torch.as_tensor(inputs).split(rows)
-    elif isinstance(inputs, Iterable) and not isinstance(inputs, Mapping | str):
-        yield from inputs
-    else:
-        raise OptionError(f"inputs must be a tensor, an array, or batches of them, got {type(inputs).__name__}.")
-
-
-def _last_layer(module: nn.Module, parts: Iterator[Any]) -> tuple[str, nn.Linear, np.ndarray]:
-    """The name of the last layer, itself, and (n, h) float32 what it makes its scores of."""
-    linear = {part: name for name, part in module.named_modules() if type(part) is nn.Linear and part.bias is not None}
-    place = next((p.device for p in module.parameters()), torch.device("cpu"))
-    found = inputs_of(module, list(linear), (_moved(part, place) for part in parts))
-    if found is None:
-        raise OptionError(
-            "the model's scores are not those of an nn.Linear with a bias, as they come from it, for any row given. Let the "
-            "model return the logits of such a layer (without a sigmoid or softmax), and give one row at least."
+    if not done.feasible:
+        missed = "; ".join(f"{text} is {value:.4f}" for text, value in done.values.items())
+        warnings.warn(
+            f"no last layer was found that meets every bound on these rows: {missed}. Train the layers before under the bounds too "
+            "(Dual), give more rows, or loosen a bound.",
+            ConvergenceWarning,
+            stacklevel=users_line(),
         )
-    layer, hidden = found
-    uses = [
-        p for part in module.modules() for p in part.parameters(recurse=False) if p is layer.weight or p is layer.bias
-    ]
-    if len(uses) != 2:
-        raise OptionError(
-            f"the weights of the last layer {linear[layer]!r} are used elsewhere in the model too, and would change there."
-        )
-    return linear[layer], layer, hidden.float().cpu().numpy()
+    return done
 
 
-def _moved(part: Any, place: torch.device) -> Any:
-    """The arguments of a model, their tensors on the device."""
-    if isinstance(part, Tensor | np.ndarray):
-        return torch.as_tensor(part).to(place)
-    if isinstance(part, Mapping):
-        return {name: _moved(value, place) for name, value in part.items()}
-    return tuple(_moved(value, place) for value in part) if isinstance(part, tuple | list) else part
+def _better(now: Measured, was: Measured, objective: str) -> bool:
+    """Whether the new layer is nearer to the bounds, or meets them as the old one does and serves the objective better."""
+    if float(was.violation) > 0:
+        return float(now.violation) < float(was.violation)
+    if objective == "loss":
+        return float(now.violation) <= 0 and float(now.f) < float(was.f)
+    return float(now.violation) <= 0 and float(now.extra["accuracy"]) > float(was.extra["accuracy"])
 
 
-def _check_rows(hidden: np.ndarray, y: np.ndarray, classes: Sequence[Any], layer: nn.Linear) -> None:
-    if len(hidden) != len(y):
-        raise DataError(f"inputs have {len(hidden)} rows and targets {len(y)}; give both of the same rows.")
-    bad = ~np.isfinite(hidden).all(axis=1)
-    if bad.any():
-        raise NonFiniteError(
-            f"what the model makes of {int(bad.sum())} of {len(bad)} rows is NaN or infinite, the first in row {int(bad.argmax())} "
-            "(counting from 0). Look at these inputs, or go back to weights of before they diverged."
-        )
-    k = layer.out_features
-    if (k <= 2 and len(classes) != 2) or (k > 2 and list(classes) != list(range(k))):
-        wanted = "two classes" if k <= 2 else f"the classes 0 to {k - 1}, each in some row"
-        raise DataError(
-            f"a layer of {k} scores needs targets of {wanted}; these have {len(classes)}: {shortlist(list(map(str, classes)))}."
+def _warn_of_order(rows: Rows, weight: np.ndarray | None, was: Measured) -> None:
+    """Warns: DataWarning where the model had fewer rows right than one answer for all rows has."""
+    shares = np.bincount(rows.y, weight) / (len(rows.y) if weight is None else weight.sum())
+    if float(was.extra["accuracy"]) < shares.max() - 0.01:
+        warnings.warn(
+            f"the model decides {float(was.extra['accuracy']):.1%} of these rows rightly, and one answer for all rows {shares.max():.1%}. Are "
+            "the targets in the order of the inputs, and is 1 the label of scores above 0? Batches of (inputs, targets, "
+            "groups) keep the order of a shuffled loader.",
+            DataWarning,
+            stacklevel=users_line(),
         )
 
 
 def _encoded(hidden: np.ndarray) -> Encoded:
     """The varying numbers that the layer takes, in units of their spread."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # of columns, which these are not
-        return Encoded.of(TableEncoder(TableOptions(knots=0, jumps=0, pairs=0)), hidden, by_column=True)
+    return Encoded.of(TableEncoder(TableOptions(knots=0, jumps=0, pairs=0)), hidden, by_column=True)
 
 
-def _of(layer: nn.Linear, classes: Sequence[Any]) -> Tensor:
-    """The layer's weights, then its intercepts, of one score where there are two classes."""
-    weight, bias = layer.weight.detach().float().cpu(), layer.bias.detach().float().cpu()
-    if len(weight) == len(classes) == 2:
-        weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
-    return torch.cat([weight.flatten(), bias])
-
-
-def _of_fit(fair: FairClassifier, varying: np.ndarray, features: int) -> Tensor:
-    """The same of a fitted linear model, whose weights are those of the numbers that vary."""
+def _weights_of(fair: FairClassifier, varying: np.ndarray, features: int) -> tuple[Tensor, Tensor]:
+    """(c, h) weights and (c,) intercepts of a fitted linear model whose features are the numbers that vary."""
     weight, bias = linear_parts(fair.model_, fair.x_, fair.encoder_)
     known = [varying[int(name.removeprefix("x"))] for name in fair.encoder_.feature_names]
     whole = np.zeros((len(weight), features))
     whole[:, known] = weight
-    return torch.from_numpy(np.concatenate([whole.ravel(), bias])).float()
-
-
-@torch.no_grad()
-def _move(layer: nn.Linear, by: Tensor, classes: Sequence[Any]) -> None:
-    """Add to the layer's weights and intercepts; of two scores half is added to one and taken from the other."""
-    outputs = len(by) // (layer.in_features + 1)
-    weight, bias = by[: outputs * layer.in_features].view(outputs, -1), by[outputs * layer.in_features :]
-    if outputs < layer.out_features:
-        weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
-    layer.weight.add_(weight.to(layer.weight))
-    layer.bias.add_(bias.to(layer.bias))
+    return torch.from_numpy(whole), torch.from_numpy(bias)
 
 
 def _values(bounds: Sequence[Bound], measured: Measured) -> dict[str, float]:
-    return dict(zip([bound.text for bound in bounds], measured.extra["stated"].tolist(), strict=True))
+    found = measured.extra["stated"].tolist() if bounds else []
+    return dict(zip([bound.text for bound in bounds], found, strict=True))

@@ -6,6 +6,7 @@ import copy
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -14,7 +15,8 @@ from torch import nn
 import fairbound as fb
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.optim import Dual, finish
-from fairbound.optim.finishing import _inner
+
+pytestmark = pytest.mark.filterwarnings("ignore:the model decides", "ignore:`torch.jit")
 
 N = 1500
 BOUND = "demographic_parity <= 0.02"
@@ -75,7 +77,7 @@ def test_it_is_the_linear_model_of_what_the_layers_before_make():
     np.testing.assert_allclose(scores_of(model, X), line.decision_function(inputs), atol=2e-4)
 
 
-@pytest.mark.parametrize("kind", ["batches", "tuples", "dicts", "array"])
+@pytest.mark.parametrize("kind", ["batches", "tuple", "dict", "array"])
 def test_inputs_come_in_batches_of_any_kind(kind):
     class Two(nn.Module):
         def __init__(self):
@@ -88,13 +90,13 @@ def test_inputs_come_in_batches_of_any_kind(kind):
     X, y, group = rows()
     wanted, model = Two(), Two()
     finish(wanted, BOUND, X, y, group)
-    given = {
-        "batches": (part for part in X.split(100)),
-        "tuples": [(part[:, :1], part[:, 1:]) for part in X.split(100)],
-        "dicts": [{"first": part[:, :1], "rest": part[:, 1:]} for part in X.split(100)],
-        "array": X.numpy(),
-    }
-    finish(model, BOUND, given[kind], torch.from_numpy(y)[:, None], torch.from_numpy(group)[:, None])
+    given = {"tuple": (X[:, :1], X[:, 1:]), "dict": {"first": X[:, :1], "rest": X[:, 1:]}, "array": X.double().numpy()}
+    targets, code = torch.from_numpy(y)[:, None], torch.from_numpy(group)[:, None]
+    if kind == "batches":
+        parts = [(X[i], targets[i], code[i]) for i in torch.arange(N).split(100)]
+        finish(model, BOUND, (part for part in parts))
+    else:
+        finish(model, BOUND, given[kind], targets, code)
     for a, b in zip(wanted.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
@@ -177,20 +179,98 @@ def test_after_a_loop_under_a_dual():
     assert done.feasible
 
 
-def test_a_wrapped_module_is_what_it_wraps():
-    class Wrapped(nn.Module):
-        def __init__(self, name):
-            super().__init__()
-            setattr(self, name, network())
-
-        def forward(self, X):
-            raise AssertionError("the wrapper is not run")
-
+def test_a_module_wrapped_by_torch_is_what_it_wraps():
     X, y, group = rows()
-    for name in ("module", "_orig_mod"):
-        wrapped = Wrapped(name)
-        assert _inner(wrapped) is getattr(wrapped, name)
-        assert finish(wrapped, BOUND, X, y, group).feasible
+    for wrap in (nn.DataParallel, torch.compile, lambda net: nn.DataParallel(torch.compile(net))):
+        net = network()
+        assert finish(wrap(net), BOUND, X, y, group).feasible
+        decided = scores_of(net, X) > 0
+        assert abs(decided[group == 0].mean() - decided[group == 1].mean()) <= 0.02
+
+
+class Own(nn.Module):
+    """A module whose scores `made` makes of the network and its inputs."""
+
+    def __init__(self, made, net=None):
+        super().__init__()
+        self.made, self.module = made, net or network()
+
+    def forward(self, X):
+        return self.made(self.module, X)
+
+
+def test_a_module_of_ones_own_around_another_is_run_as_it_is():
+    X, y, group = rows()
+    model = Own(lambda net, x: net((x - 3) / 2))
+    done = finish(model, BOUND, X, y, group)
+    decided = scores_of(model, X) > 0
+    assert done.accuracy == pytest.approx((decided == y).mean())
+    assert done.values[BOUND] == pytest.approx(abs(decided[group == 0].mean() - decided[group == 1].mean()))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, 1e5])
+def test_what_is_said_is_of_the_layer_as_it_is_written(dtype, scale):
+    """Rounded to its dtype, and however large its weights were."""
+    X, y, group = rows()
+    model = network().to(dtype)
+    with torch.no_grad():
+        model[3].weight.mul_(min(scale, 1e3) if dtype == torch.float16 else scale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        done = finish(model, BOUND, X, y, group)
+    with torch.no_grad():
+        decided = (copy.deepcopy(model).eval()(X.to(dtype)).squeeze(1) > 0).numpy()
+    off = abs(decided[group == 0].mean() - decided[group == 1].mean())
+    assert done.values[BOUND] == pytest.approx(off, abs=2e-3) and done.accuracy == pytest.approx(
+        (decided == y).mean(), abs=2e-3
+    )
+    assert done.feasible is (done.values[BOUND] <= 0.02)
+
+
+def test_batches_of_a_shuffled_loader_keep_their_order():
+    X, y, group = rows()
+    code = torch.from_numpy(np.where(np.arange(N) % 10, group, -1))
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(X, torch.from_numpy(y), code), batch_size=100, shuffle=True
+    )
+    wanted, model = network(), network()
+    first = finish(wanted, BOUND, X, y, code)  # -1 is missing
+    second = finish(model, BOUND, loader)
+    known = np.arange(N) % 10 > 0
+    decided = scores_of(model, X) > 0
+    rates = [decided[known & (group == g)].mean() for g in (0, 1)]
+    assert second.values[BOUND] == pytest.approx(abs(rates[0] - rates[1])) and second.feasible
+    assert second.accuracy == pytest.approx(first.accuracy, abs=0.01) == pytest.approx((decided == y).mean(), abs=0.01)
+
+
+def test_targets_in_another_order_are_warned_of():
+    X, y, group = rows()
+    model = network()
+    finish(model, "demographic_parity <= 1", X, y, group)
+    with pytest.warns(fb.DataWarning, match="in the order of the inputs"):
+        finish(model, BOUND, X, 1 - y, group)
+
+
+def test_a_layer_that_meets_the_bound_stays_where_none_found_is_more_accurate():
+    X, y, group = rows()
+    model = network()
+    first = finish(model, BOUND, X, y, group)
+    kept = copy.deepcopy(model.state_dict())
+    again = finish(model, BOUND, X, y, group, weight_decay=1e6)
+    assert not again.changed and again.feasible and again.accuracy == first.accuracy
+    assert all(torch.equal(kept[k], v) for k, v in model.state_dict().items())
+    assert "nothing found is better" in str(again)
+
+
+def test_the_global_random_state_stays():
+    X, y, group = rows()
+    state = torch.random.get_rng_state()
+    finish(network(), BOUND, X, y, group)
+    torch.manual_seed(0)
+    network()
+    assert finish(network(), [], X, y, group).values == {}
+    torch.random.set_rng_state(state)
 
 
 class Shared(nn.Module):
@@ -203,16 +283,49 @@ class Shared(nn.Module):
         return self.head(self.body(X).relu())
 
 
+def hooked():
+    model = network()
+    model[3].register_forward_hook(lambda layer, given, out: 3 * out + 1)
+    return model
+
+
 REFUSED = {
     "sigmoid": (lambda X, y, g: (network(1, nn.Sigmoid()), BOUND, X, y, g), OptionError, "without a sigmoid"),
     "no bias": (lambda X, y, g: (nn.Linear(3, 1, bias=False), BOUND, X, y, g), OptionError, "with a bias"),
     "shared": (lambda X, y, g: (Shared(), BOUND, X, y, g), OptionError, "used elsewhere"),
     "no module": (lambda X, y, g: (len, BOUND, X, y, g), OptionError, "torch.nn.Module"),
-    "no rows": (lambda X, y, g: (network(), BOUND, X[:0], y[:0], g[:0]), DataError, "0 sample"),
-    "no batches": (lambda X, y, g: (network(), BOUND, 3, y, g), OptionError, "batches"),
+    "no rows": (lambda X, y, g: (network(), BOUND, X[:0], y[:0], g[:0]), DataError, "no rows"),
+    "no batches": (lambda X, y, g: (network(), BOUND, 3, y, g), OptionError, "Batches of a loader"),
     "lengths": (lambda X, y, g: (network(), BOUND, X[1:], y, g), DataError, "1499 rows and targets 1500"),
     "NaN": (lambda X, y, g: (network(), BOUND, X + torch.nan, y, g), NonFiniteError, "1500 of 1500 rows"),
-    "three classes": (lambda X, y, g: (network(), BOUND, X, np.arange(N) % 3, g), DataError, "two classes"),
+    "three classes": (lambda X, y, g: (network(), BOUND, X, np.arange(N) % 3, g), DataError, "needs targets 0 to 1"),
+    "text labels": (lambda X, y, g: (network(), BOUND, X, np.where(y, "yes", "no"), g), DataError, "these are no, yes"),
+    "scaled": (lambda X, y, g: (Own(lambda net, x: 2 * net(x)), BOUND, X, y, g), OptionError, "without a sigmoid"),
+    "turned": (
+        lambda X, y, g: (Own(lambda net, x: net(x).reshape(2, -1).T, network(2)), BOUND, X, y, g),
+        OptionError,
+        "without a sigmoid",
+    ),
+    "random": (
+        lambda X, y, g: (Own(lambda net, x: net(nn.functional.dropout(x, 0.5))), BOUND, X, y, g),
+        OptionError,
+        "each time",
+    ),
+    "used": (
+        lambda X, y, g: (Own(lambda net, x: net(x * net[3].weight.sum())), BOUND, X, y, g),
+        OptionError,
+        "used elsewhere",
+    ),
+    "hooked": (lambda X, y, g: (hooked(), BOUND, X, y, g), OptionError, "has hooks"),
+    "dead": (lambda X, y, g: (network(), BOUND, 0 * X, y, g), DataError, "same numbers of every row"),
+    "frame": (lambda X, y, g: (network(), BOUND, pd.DataFrame(X.numpy()), y, g), OptionError, "TableEncoder"),
+    "thresholds": (
+        lambda X, y, g: (network(), "partial_statistical_parity[0.1:0.5] <= 0.1", X, y, g),
+        OptionError,
+        "trains thresholds",
+    ),
+    "batches alone": (lambda X, y, g: (network(), BOUND, [X]), OptionError, r"\(inputs, targets\)"),
+    "rows at once": (lambda X, y, g: (network(), BOUND, X, y, g, None, 0), TypeError, "positional"),
     "names of classes": (
         lambda X, y, g: (network(3), "error of class 1 <= 0.4", X, 1 + np.arange(N) % 3),
         DataError,
