@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,10 +32,18 @@ def test_a_linear_model_takes_all_rows_at_once_and_is_more_accurate_than_on_batc
     assert at_once["accuracy"] > batches["accuracy"]
 
 
-def learnt(accuracy, found=True, model=None):
-    return Learnt(
-        model or MLP(3, (4,)), np.zeros(1), SimpleNamespace(found=found, interrupted=False), {}, {"accuracy": accuracy}
-    )
+@dataclass
+class Ended:
+    found: bool
+    stopped: str = "halted"
+
+    @property
+    def interrupted(self):
+        return self.stopped == "interrupted"
+
+
+def learnt(accuracy, found=True, model=None, stopped="halted"):
+    return Learnt(model or MLP(3, (4,)), np.zeros(1), Ended(found, stopped), {}, {"accuracy": accuracy})
 
 
 ROWS = SimpleNamespace(codes=np.repeat([0, 1], [70, 30]), weight=None)
@@ -100,3 +109,9 @@ def test_the_last_layer_is_solved_under_bounds_on_classes_by_their_names(monkeyp
     fair = fb.FairClassifier(stated, model="mlp:8", random_state=0).fit(X, words, group)
     alone = fb.FairClassifier(stated, model="mlp:8", random_state=0, budget="1500 steps").fit(X, words, group)
     assert fair.fit_report_["feasible"] and fair.fit_report_["accuracy"] >= alone.fit_report_["accuracy"]
+
+
+def test_a_user_who_stops_a_run_has_the_best_until_then_and_no_further_run():
+    first = learnt(0.5)
+    taken, made = tried(first, [learnt(0.3, stopped="interrupted"), learnt(0.8)])
+    assert taken.report is first.report and taken.solution.interrupted and len(made) == 1

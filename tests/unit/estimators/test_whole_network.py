@@ -261,7 +261,7 @@ def test_rounds_under_bounds_are_made_from_the_start_that_gains_most_on_rows_apa
     monkeypatch.setattr(whole_network, name, gain)
     monkeypatch.setattr(whole_network, other, None)
     last = lambda of, solution: replace(solution, feasible=torch.tensor(next(met)))  # noqa: E731
-    after = whole_network.rounds_under_bounds(problem, starts, 0, False, ANY, last, by_accuracy)
+    after = whole_network.rounds_under_bounds(problem, starts, 0, False, last, by_accuracy)
     assert rows == [120, 120]
     if taken is None:
         assert after is None
@@ -299,3 +299,56 @@ def test_a_lower_mean_loss_and_its_error_are_those_of_the_rows():
     gain = w * (loss[0] - loss[1])
     expected = gain.sum() / w.sum(), gain.square().sum().sqrt() / w.sum()
     assert loss_gained(problem, x, other) == pytest.approx(tuple(map(float, expected)))
+
+
+def skewed(n=800):
+    """Rows of two groups, of which a tenth has label 1."""
+    X, _, group = table(n, 0)
+    return X, (X[:, 2] + np.random.default_rng(1).normal(size=n) > 2.4).astype(int), group
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::fairbound.DataWarning")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"class_weight": "balanced"},
+        {"objective": "auc"},
+        {"constraint": "partial_statistical_parity[0.5:0.9] <= 0.1"},
+        {"budget": "30 s"},
+    ],
+    ids=["class weights", "area", "thresholds beside the model", "a deadline"],
+)
+def test_layers_trained_without_bounds_are_followed_by_the_last_one_alone(options, monkeypatch):
+    """Where rounds without bounds would forget the objective, have no thresholds, or could not keep the deadline."""
+    seen = []
+    further = training.trained_further
+    monkeypatch.setattr(training, "trained_further", lambda problem, *a: seen.append(problem.m) or further(problem, *a))
+    monkeypatch.setattr(training, "rounds_under_bounds", None)
+    X, y, group = skewed()
+    model = {"constraint": "demographic_parity <= 0.02", "model": "mlp:4", "random_state": 0} | options
+    fair = fb.FairClassifier(**model).fit(X, y, sensitive_features=group)
+    assert fair.fit_report_["constraints"] and seen and 0 not in seen
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_user_who_stops_rounds_under_bounds_has_what_was_found_until_then(number, monkeypatch):
+    """Interrupted are the rounds on a part from the first start, from the second, or those on all rows."""
+    made, rounds = [], whole_network._rounds
+
+    def stopped(problem, x, limit, progress, held=None):
+        out = rounds(problem, x, limit, progress, held)
+        made.append(held is None)
+        return replace(out, stopped="interrupted") if made.count(True) == number and held is None else out
+
+    def tried(*given):
+        monkeypatch.setattr(whole_network, "_rounds", stopped)
+        return rounds_under_bounds(*given)
+
+    rounds_under_bounds = training.rounds_under_bounds
+    monkeypatch.setattr(training, "rounds_under_bounds", tried)
+    gains = iter([(0.5, 0.01), (0.6, 0.01)])
+    monkeypatch.setattr(whole_network, "gained", lambda *given: Gain(*next(gains)))
+    X, y, group = table(600, 0)
+    fair = fb.FairClassifier("demographic_parity <= 0.05", model="mlp:4", random_state=0).fit(X, y, group)
+    assert fair.solution_.interrupted and made.count(True) == number
+    assert fair.fit_report_["feasible"] and "interrupted" in fair.fit_report_["notes"][0]
