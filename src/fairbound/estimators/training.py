@@ -3,12 +3,13 @@
 Under "auto" a linear model trained on all rows at once that is hardly better than a constant is compared with one moved
 inside its bounds along lines (see `moved_inside`), and with one of random batches where it still is a constant, where it
 meets no bound, or where ratios of rates are bounded. The step size of random batches is chosen by a short trial, unless
-the model is linear or built in and finished on all rows (see `step_trial`). A network makes as many
-steps as other rows show to be of use, one of the user's own none beyond the usual number; it is then trained further on
-all rows at once where that is of use (see `whole_network`), and its last layer is solved on all rows, with weight decay
-(see `last_layer`). The last layer of a network trained without bounds, for as many steps as are of use there, is solved
-so too: layers that bounds have shaped may have lost what a last layer needs. The better of the two models is taken.
-Only where neither meets the bounds are random batches made as for other models.
+the model is linear or built in and finished on all rows (see `step_trial`). A network makes as many steps as other rows
+show to be of use, one of the user's own none beyond the usual number; it is then trained further on all rows at once
+where that is of use (see `whole_network`), and its last layer is solved on all rows, with weight decay (see
+`last_layer`). The last layer of a network trained without bounds, for as many steps as are of use there, is solved so
+too: layers that bounds have shaped may have lost what a last layer needs. Where rows kept apart show that it pays, all
+of these layers are trained on under the bounds. The best of these models is taken. Only where none meets the bounds are
+random batches made as for other models.
 """
 
 from __future__ import annotations
@@ -236,8 +237,9 @@ def _network(
     options: TrainingOptions,
 ) -> Trained:
     """A network of random batches and what follows them under "auto"; see the module's docstring. limits: as of
-    `useful_steps`; limit: of a run where that says nothing. Where that has a deadline, which a round cannot keep, where the objective is
-    another than the mean loss, and where thresholds are trained beside the model, layers trained without bounds are followed by the last one alone."""
+    `useful_steps`; limit: of a run where that says nothing. Layers trained without bounds are followed by the last one
+    alone where `limit` has a deadline, which a round cannot keep, where the objective is another than the mean loss, and
+    where thresholds are trained beside the model."""
     problem, held = made.problem, made.held
     more = problem.plan.objective is None and not problem.plan.auxiliaries and limit.deadline == math.inf
 

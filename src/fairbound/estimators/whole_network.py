@@ -166,11 +166,13 @@ def rounds_under_bounds(
 ) -> Solution | None:
     """The solution of a network trained without bounds, ROUNDS rounds under the bounds further, where that pays; else None.
 
-    A run that the user stopped is returned as interrupted. It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
-    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than SURE standard errors: layers trained without bounds may know the groups too well for a last
-    layer to undo, and few rows would be learnt by heart. starts: solutions with the same layers before the last one; the
-    start that gains most is taken. last: the last layer solved on a problem's rows, from a solution. Of
-    the networks that `trained_further` takes.
+    It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
+    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than SURE standard errors: layers trained
+    without bounds may know the groups too well for a last layer to undo, and few rows would be learnt by heart. A run
+    that the user stopped is returned as interrupted. Of the networks that `trained_further` takes.
+
+    starts: solutions with the same layers before the last one; the start that gains most is taken. last: the last layer
+    solved on a problem's rows, from a solution.
     """
     if not _of_use(problem):
         return None
