@@ -97,21 +97,22 @@ def finish(
     stated: bounds as text or objects, one or several: those of `FairClassifier`, on areas under ROC curves too. Two
         scores of two classes take the bounds of one.
     inputs: (n, ...) tensor or array, or a tuple or dict of these, the arguments of the model, with `targets`; or, without
-        these, batches one after the other in any order, as a DataLoader gives them: (inputs, targets), (inputs, targets, groups) or
-        (inputs, targets, groups, weights). Numbers become those of the model's device and dtype. What the last layer takes of all rows
-        is held in memory.
+        these, batches one after the other in any order, as a DataLoader gives them: (inputs, targets), (inputs,
+        targets, groups) or (inputs, targets, groups, weights). Numbers become those of the model's device and dtype.
+        What the last layer takes of all rows is held in memory.
     targets: (n,) 0 and 1; of k classes the numbers 0 to k - 1, each in some row.
     sensitive_features, sample_weight: of these rows, as in `FairClassifier.fit`; tensors of group codes, as
         `Dual.encode` gives, have -1 where a group is missing.
     objective, weight_decay, random_state: as in `FairClassifier`. batch_size: rows that the model is run on at once.
 
-    A layer that meets the bounds stays where none found is more accurate (has a lower loss, with `objective="loss"`); one that does not stays
-    where nothing found comes nearer to them. The rows should be many for each number that the layer takes. Weights are rounded to the layer's
-    dtype: half precision may leave a bound missed by a little, which is said.
+    A layer that meets the bounds stays where none found is more accurate (has a lower loss, with `objective="loss"`);
+    one that does not stays where nothing found comes nearer to them. The rows should be many for each number that the
+    layer takes. Weights are rounded to the layer's dtype: half precision may leave a bound missed by a little, which is
+    said.
 
     Raises: OptionError where the scores are not those of such a layer; DataError, OptionError, NonFiniteError for rows
-        and bounds that cannot be used; nothing is changed then. Warns: ConvergenceWarning where not every bound is met; DataWarning of groups of
-        few rows, and where the model had fewer rows right than one answer for all.
+        and bounds that cannot be used; nothing is changed then. Warns: ConvergenceWarning where not every bound is met;
+        DataWarning of groups of few rows, and where the model had fewer rows right than one answer for all.
     """
     fair = FairClassifier(stated, objective=objective, weight_decay=weight_decay, random_state=random_state)
     bounds = classifier_bounds(fair)
@@ -120,6 +121,22 @@ def finish(
             "finish runs the model again and changes its weights; call it outside torch.inference_mode()."
         )
     rows = network_rows(model, inputs, targets, sensitive_features, sample_weight, batch_size)
+    done = _solved(rows, fair, bounds)
+    for said in done.report["small_groups"]:
+        warnings.warn(said, DataWarning, stacklevel=users_line())
+    if not done.feasible:
+        missed = "; ".join(f"{text} is {value:.4f}" for text, value in done.values.items())
+        warnings.warn(
+            f"no last layer was found that meets every bound on these rows: {missed}. Train the layers before under the "
+            "bounds too (Dual), give more rows, or loosen a bound.",
+            ConvergenceWarning,
+            stacklevel=users_line(),
+        )
+    return done
+
+
+def _solved(rows: Rows, fair: FairClassifier, bounds: Sequence[Bound]) -> Finished:
+    """The layer solved by the classifier, and written where it is better; both are measured as they are written."""
     groups = no_groups(len(rows.y)) if rows.groups is None else Groups.of(rows.groups)
     weight = None if rows.weight is None else plain_column(rows.weight)
     build = builder(
@@ -131,42 +148,30 @@ def finish(
         problem = build(rows.scores(), in_place=False)
         if problem.n > problem.model.n:
             raise OptionError(
-                f"{bounds[0].text!r} trains thresholds beside the model, which finish does not do; take FairClassifier(model=module)."
+                f"{bounds[0].text!r} trains thresholds beside the model, which finish does not do; take "
+                "FairClassifier(model=module)."
             )
-        one = torch.eye(rows.outputs).flatten()
-        return problem.reported(torch.cat([one, torch.zeros(rows.outputs)]))
+        return problem.reported(torch.cat([torch.eye(rows.outputs).flatten(), torch.zeros(rows.outputs)]))
 
-    was = measured()
+    was, before = measured(), rows.weights()
     _warn_of_order(rows, weight, was)
     varying = np.flatnonzero(np.ptp(rows.hidden, axis=0) > 0)
     with warnings.catch_warnings():  # of columns, which these are not, and of options that finish does not have
         warnings.simplefilter("ignore", DataWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         fair.fit(_encoded(rows.hidden[:, varying]), rows.y, groups, weight)
-    before = rows.weights()
     rows.write(_weights_of(fair, varying, rows.hidden.shape[1]))
     now = measured()
-    changed = _better(now, was, objective)
+    changed = _better(now, was, fair.objective)
     if not changed:
         rows.restore(before)
     kept = now if changed else was
-    for said in fair.fit_report_["small_groups"]:
-        warnings.warn(said, DataWarning, stacklevel=users_line())
-    done = Finished(
+    return Finished(
         layer=rows.name, features=rows.hidden.shape[1], rows=len(rows.y), changed=changed,
         feasible=float(kept.violation) <= 0, accuracy=float(kept.extra["accuracy"]),
         accuracy_before=float(was.extra["accuracy"]), values=_values(bounds, kept), values_before=_values(bounds, was),
         report=fair.fit_report_,
     )  # fmt: skip
-    if not done.feasible:
-        missed = "; ".join(f"{text} is {value:.4f}" for text, value in done.values.items())
-        warnings.warn(
-            f"no last layer was found that meets every bound on these rows: {missed}. Train the layers before under the bounds too "
-            "(Dual), give more rows, or loosen a bound.",
-            ConvergenceWarning,
-            stacklevel=users_line(),
-        )
-    return done
 
 
 def _better(now: Measured, was: Measured, objective: str) -> bool:

@@ -25,8 +25,8 @@ ROWS = 16384
 class Rows:
     """Rows as the last layer of a network has them.
 
-    name, layer: of the network. inputs: (n, h) what it takes, in its dtype and on its device. y: (n,) class numbers. groups, weight: as they were
-    given, or None. first: the inputs of the first batch.
+    name, layer: of the network. inputs: (n, h) what it takes, in its dtype and on its device. y: (n,) class numbers.
+    groups, weight: as they were given, or None. first: the inputs of the first batch.
     """
 
     module: nn.Module
@@ -61,8 +61,8 @@ class Rows:
 
     @torch.no_grad()
     def write(self, found: tuple[Tensor, Tensor]) -> None:
-        """Put the weights (c, h) and intercepts (c,) into the layer; of two scores of two classes half of each into one, and minus half
-        into the other, about their mean. Raises: OptionError where the model's scores do not follow."""
+        """Put the weights (c, h) and intercepts (c,) into the layer; of two scores of two classes half of each into one, and
+        minus half into the other, about their mean. Raises: OptionError where what the layer takes depends on them."""
         weight, bias = found
         before = self.weights()
         if self.layer.out_features == 2:
