@@ -10,8 +10,8 @@ better than chance. On many rows it then goes part of the way to a model that wa
 for each weight it stays at the lowest loss.
 
 A model of numbers under bounds on mean residuals and mean squared errors goes at the end to the exact optimum
-(`least_squares`) where the method was left to "auto"; one under bounds on shares above thresholds is moved along lines on which these are counted
-(`lower_error`).
+(`least_squares`) where the method was left to "auto"; one under bounds on shares above thresholds is moved along lines on
+which these are counted (`lower_error`).
 
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
 decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
@@ -43,6 +43,7 @@ from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.problems.both_rows import BothRows
+from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 
 LESS, MIDDLE, MORE = 0.3, 0.65, 0.9
@@ -87,7 +88,7 @@ def train_full_batch(
         solution = runs.run(problem, share, solution)
     alone = runs.held is None and not solution.interrupted
     if alone and isinstance(method, ToOptimum):
-        solution = _at_optimum(problem, solution)
+        solution = _at_optimum(problem, solution, options["budget"])
     if alone and solution.feasible:
         solution = _moved_along_lines(problem, runs, solution, share, separated)
     if runs.held is not None and problem.plan.ranks:
@@ -190,9 +191,10 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
     return _despite_the_area(problem, (solution, share), refused, seen[0], min(seen).area, alone)
 
 
-def _at_optimum(problem: FairProblem, solution: Solution) -> Solution:
-    """The solution at the exact optimum, where that is known and the solution misses a bound or has a higher loss."""
-    x = lowest_within(problem)
+def _at_optimum(problem: FairProblem, solution: Solution, limit: Budget) -> Solution:
+    """The solution at the exact optimum, where that is known before the deadline of `limit` and the solution misses a
+    bound or has a higher loss."""
+    x = lowest_within(problem, limit=limit)
     if x is None or (solution.feasible and float(problem.evaluate(x).f) >= float(problem.evaluate(solution.x).f)):
         return solution
     return at_point(solution, x, "every bound is met on the training rows.")

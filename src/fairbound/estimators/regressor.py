@@ -152,7 +152,10 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     ) -> tuple[Trained, np.ndarray]:
         """What was trained, and the predictions (n,) of the training rows. Training sees features of single precision,
         `predict` others: where it therefore misses a bound, the exact optimum is taken again with as much more room."""
-        exact = isinstance(trained.method, ToOptimum) and trained.held is None
+        exact = False
+        if isinstance(trained.method, ToOptimum):
+            exact = trained.held is None and bool(trained.solution.feasible)  # else there was no such point before
+            trained = trained._replace(method=of_kind(FullBatchALM, trained.method))
         problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
         for tries_left in range(TRIES if exact else 0, -1, -1):
             self.solution_, self.x_ = trained.solution, trained.solution.x
@@ -164,7 +167,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             if not over.any() or not tries_left:
                 break
             room += 2 * torch.from_numpy(over)[torch.from_numpy(problem.plan.notion_of)]
-            x = lowest_within(problem, room)
+            x = lowest_within(problem, room, trained.budget)
             if x is None:
                 break
             trained = trained._replace(solution=replace(trained.solution, x=x))

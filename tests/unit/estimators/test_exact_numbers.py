@@ -15,6 +15,7 @@ import fairbound as fb
 from fairbound.base.errors import DataWarning
 from fairbound.estimators import full_batch, regressor
 from fairbound.estimators.fit_warnings import missed_words
+from fairbound.methods import FullBatchALM
 
 SEX = np.random.default_rng(0).choice(["F", "M"], 700, p=[0.4, 0.6])
 MAN = SEX == "M"
@@ -111,12 +112,41 @@ def test_the_best_off_group_is_trained_against_as_every_two_are(bound):
 def test_the_rounds_before_are_kept_where_the_optimum_is_not_known(monkeypatch):
     X, y = rows()
     known = fb.FairRegressor("group_squared_error <= 0.9").fit(X, y, SEX)
-    monkeypatch.setattr(full_batch, "lowest_within", lambda problem: None)
+    monkeypatch.setattr(full_batch, "lowest_within", lambda problem, **_: None)
     without = fb.FairRegressor("group_squared_error <= 0.9").fit(X, y, SEX)
     assert known.fit_report_["train_loss"] < without.fit_report_["train_loss"]
-    monkeypatch.setattr(full_batch, "lowest_within", lambda problem: torch.zeros(problem.n, dtype=torch.float64))
+    monkeypatch.setattr(full_batch, "lowest_within", lambda problem, **_: torch.zeros(problem.n, dtype=torch.float64))
     worse = fb.FairRegressor("group_squared_error <= 0.9").fit(X, y, SEX)
     assert worse.fit_report_["train_loss"] == pytest.approx(without.fit_report_["train_loss"], rel=1e-12)
+
+
+def test_the_program_is_not_tried_again_where_no_point_was_found(monkeypatch):
+    X, y = rows()
+    tried = []
+    for where in (full_batch, regressor):
+        monkeypatch.setattr(where, "lowest_within", lambda *_, where=where, **__: tried.append(where))
+    with pytest.warns(ConvergenceWarning, match="group_squared_error"):
+        fb.FairRegressor("group_squared_error <= 0.01").fit(X, y, SEX)
+    assert tried == [full_batch]
+
+
+def test_where_the_seconds_are_over_rounds_alone_are_made(monkeypatch):
+    """With a deadline that has come before the rounds end."""
+    X, y = rows()
+    late = fb.Budget(seconds=1, deadline=0.0)
+    found = []
+    of = full_batch.lowest_within
+    monkeypatch.setattr(full_batch, "lowest_within", lambda *given, **more: found.append(of(*given, **more)))
+    with pytest.warns(ConvergenceWarning):
+        fb.FairRegressor("residual_gap <= 0.001", budget=late).fit(X, y, SEX)
+    fb.FairRegressor("residual_gap <= 0.001", budget="100 steps").fit(X, y, SEX)
+    assert found[0] is None and found[1] is not None
+
+
+def test_the_report_names_a_method_that_can_be_made():
+    X, y = rows()
+    said = fb.FairRegressor("residual_gap <= 0.1").fit(X, y, SEX).fit_report_["options"]
+    assert said.startswith("FullBatchALM(") and eval(said, {"FullBatchALM": FullBatchALM}).margin == 1e-5
 
 
 @pytest.mark.parametrize("weights", [None, np.full(700, 0.1)])
