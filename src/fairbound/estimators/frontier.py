@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
@@ -31,8 +31,7 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
         made = clone(estimator).set_params(certify=False, constraint=list(bounds) or None, algorithm=algorithm)
         if not bounds and hasattr(made, "use_groups_at_prediction"):
             made.set_params(use_groups_at_prediction=False)
-        whole = before is not None and before.fit_report_["algorithm"] == FullBatchALM.name
-        if whole and before.constraint and estimator.algorithm == "auto":
+        if before is not None and before.constraint and estimator.algorithm == "auto" and not _to_try_more(before):
             made.set_params(algorithm=FullBatchALM())  # random batches were tried under the first bounds, if at all
         with silenced(ConvergenceWarning, DataWarning):  # the report of each model says it
             rows.train(made, table, None if before is None else before.x_)
@@ -44,6 +43,14 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
         yield made
         if made.solution_.interrupted:
             return
+
+
+def _to_try_more(before: Any) -> bool:
+    """Whether "auto" is to go on after a fit under bounds: where it did not end with all rows at once; and a linear
+    regressor, which ends at the exact optimum then, as long as bounds are met, and random batches are not tried."""
+    if is_regressor(before) and at_once(before.model, before.algorithm):
+        return bool(before.fit_report_["feasible"])
+    return bool(before.fit_report_["algorithm"] != FullBatchALM.name)
 
 
 def _as_read(fitted: Any, table: Any) -> Any:

@@ -15,6 +15,8 @@ import fairbound as fb
 from fairbound.base.errors import DataWarning
 from fairbound.estimators import full_batch, regressor
 from fairbound.estimators.fit_warnings import missed_words
+from fairbound.estimators.frontier import frontier
+from fairbound.estimators.judged_rows import NumberRows
 from fairbound.methods import FullBatchALM
 
 SEX = np.random.default_rng(0).choice(["F", "M"], 700, p=[0.4, 0.6])
@@ -118,6 +120,26 @@ def test_the_rounds_before_are_kept_where_the_optimum_is_not_known(monkeypatch):
     monkeypatch.setattr(full_batch, "lowest_within", lambda problem, **_: torch.zeros(problem.n, dtype=torch.float64))
     worse = fb.FairRegressor("group_squared_error <= 0.9").fit(X, y, SEX)
     assert worse.fit_report_["train_loss"] == pytest.approx(without.fit_report_["train_loss"], rel=1e-12)
+
+
+def test_a_frontier_ends_at_the_optimum_of_each_bound():
+    X, y = rows()
+    bounds = ["residual_gap <= 0.2", "residual_gap <= 0.05", "residual_gap <= 0"]
+    given = fb.FairRegressor(bounds[0], random_state=0)
+    stages = [[fb.constraint(text)] for text in bounds]
+    for text, one in zip(bounds, frontier(given, NumberRows.of(given, X, y, SEX, None), stages), strict=True):
+        alone = fb.FairRegressor(text, random_state=0).fit(X, y, SEX).fit_report_
+        assert one.fit_report_["feasible"] and one.algorithm == "auto"
+        assert one.fit_report_["train_loss"] == pytest.approx(alone["train_loss"], rel=1e-6)
+
+
+def test_a_frontier_of_numbers_tries_random_batches_at_the_first_bound_that_no_model_meets():
+    X, y = rows()
+    given = fb.FairRegressor(random_state=0)
+    stages = [[fb.constraint(f"group_squared_error <= {bound}")] for bound in (2.0, 0.5, 0.4)]
+    fits = list(frontier(given, NumberRows.of(given, X, y, SEX, None), stages))
+    assert [one.fit_report_["feasible"] for one in fits] == [True, False, False]
+    assert [one.algorithm == "auto" for one in fits] == [True, True, False]
 
 
 def test_the_program_is_not_tried_again_where_no_point_was_found(monkeypatch):
