@@ -556,6 +556,7 @@ MUTANTS = {
     "least squares: differences of losses called convex": Mutant("fairness/least_squares.py", "squared.data.min() < 0", "squared.data.min() < -9", "unit/fairness/test_least_squares.py"),
     "least squares: what was broken off stands": Mutant("fairness/least_squares.py", "if made is None and limit.over:", "if False:", "unit/fairness/test_least_squares.py"),
     "least squares: rounds past the deadline": Mutant("fairness/least_squares.py", "            if limit.over:\n                return None\n            try:", "            try:", "unit/fairness/test_least_squares.py"),
+    "predicted numbers: a start at the optimum is not found": Mutant("estimators/full_batch.py", "(solution.found and float", "(solution.feasible and float", "unit/estimators/test_exact_numbers.py"),
     "frontier: numbers end before their optimum": Mutant("estimators/frontier.py", "return bool(before.fit_report_[\"feasible\"])", "return False", "unit/estimators/test_exact_numbers.py"),
     "predicted numbers: tried again where nothing was found": Mutant("estimators/regressor.py", "trained.held is None and bool(trained.solution.feasible)", "trained.held is None", "unit/estimators/test_exact_numbers.py"),
     "least squares: a bound of 0 is met exactly": Mutant("fairness/least_squares.py", "INSIDE = 0.25", "INSIDE = 0.0", "unit/fairness/test_least_squares.py"),

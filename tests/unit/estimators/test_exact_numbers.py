@@ -133,6 +133,15 @@ def test_a_frontier_ends_at_the_optimum_of_each_bound():
         assert one.fit_report_["train_loss"] == pytest.approx(alone["train_loss"], rel=1e-6)
 
 
+def test_a_start_at_the_optimum_counts_as_found():
+    """Bounds that cost nothing, each begun at the model of the one before."""
+    X, y = rows()
+    given = fb.FairRegressor(random_state=0)
+    stages = [[fb.constraint(f"group_squared_error <= {bound}")] for bound in (9, 8, 7, 6)]
+    for one in frontier(given, NumberRows.of(given, X, y, SEX, None), stages):
+        assert one.solution_.found and one.fit_report_["nothing_learnt"] is None
+
+
 def test_a_frontier_of_numbers_tries_random_batches_at_the_first_bound_that_no_model_meets():
     X, y = rows()
     given = fb.FairRegressor(random_state=0)
