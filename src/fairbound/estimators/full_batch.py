@@ -194,7 +194,7 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
 def _at_optimum(problem: FairProblem, solution: Solution, limit: Budget) -> Solution:
     """The solution at the exact optimum, where that is known before the deadline of `limit` and the solution misses a
     bound, has a higher loss, or is the start, which may be that optimum: no other run need look for a model then."""
-    x = lowest_within(problem, limit=limit)
+    x = lowest_within(problem, late=lambda: limit.over)
     if x is None or (solution.found and float(problem.evaluate(x).f) >= float(problem.evaluate(solution.x).f)):
         return solution
     return at_point(solution, x, "every bound is met on the training rows.")

@@ -157,6 +157,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             exact = trained.held is None and bool(trained.solution.feasible)  # else there was no such point before
             trained = trained._replace(method=of_kind(FullBatchALM, trained.method))
         problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
+        budget = trained.budget
         for tries_left in range(TRIES if exact else 0, -1, -1):
             self.solution_, self.x_ = trained.solution, trained.solution.x
             predicted = self.predict(X)
@@ -167,7 +168,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             if not over.any() or not tries_left:
                 break
             room += 2 * torch.from_numpy(over)[torch.from_numpy(problem.plan.notion_of)]
-            x = lowest_within(problem, room, trained.budget)
+            x = lowest_within(problem, room, lambda: budget.over)
             if x is None:
                 break
             trained = trained._replace(solution=replace(trained.solution, x=x))

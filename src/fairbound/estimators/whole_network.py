@@ -27,6 +27,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.gains import SURE, gained, loss_gained
 from fairbound.estimators.problems import MANY_ROWS, problem_like
 from fairbound.estimators.runs import WithoutSearch, joined
+from fairbound.estimators.trained import accuracy_of, hardly_better_than_constant, largest_share
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
@@ -53,6 +54,10 @@ rows are few it would gain nothing."""
 
 TRIES = 0.4
 """Share of the time left that finding out how many steps or rounds are of use may take, where there is a deadline."""
+
+LITTLE = 1.0
+"""Standard errors by which rounds under bounds must gain accuracy where the last layer alone leaves hardly more than one
+answer for all rows; SURE of them elsewhere."""
 
 LATE = 2 / 3
 """Share of the steps from which on the loss still falls, if it is lowest there."""
@@ -167,8 +172,8 @@ def rounds_under_bounds(
     """The solution of a network trained without bounds, ROUNDS rounds under the bounds further, where that pays; else None.
 
     It pays where, begun there and followed by the last layer, they decide more of the rows apart rightly than the last
-    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than SURE standard errors: layers trained
-    without bounds may know the groups too well for a last layer to undo, and few rows would be learnt by heart. A run
+    layer alone does (not `by_accuracy`: have a lower mean loss there), by more than SURE or LITTLE standard errors: layers
+    trained without bounds may know the groups too well for a last layer to undo, and few rows would be learnt by heart. A run
     that the user stopped is returned as interrupted. Of the networks that `trained_further` takes.
 
     starts: solutions with the same layers before the last one; the start that gains most is taken. last: the last layer
@@ -182,13 +187,16 @@ def rounds_under_bounds(
         return None
     rounds = Budget(steps=ROUNDS)
     without = last(part, judged(part, starts[0]))
+    reached = accuracy_of(part.evaluate(without.x)) if by_accuracy else None
+    little = reached is not None and hardly_better_than_constant(reached, largest_share(part))
+    sure = LITTLE if little else SURE
     best, most = None, 0.0
     for start in starts:
         made = last(part, joined(start, _rounds(part, start.last, rounds, progress)))
         if without.interrupted or made.interrupted:
             return replace(start, stopped="interrupted")
         gain = (gained if by_accuracy else loss_gained)(others, without.x, made.x)
-        if made.feasible and gain.accuracy > max(SURE * gain.error, most):
+        if made.feasible and gain.accuracy > max(sure * gain.error, most):
             best, most = start, gain.accuracy
     return None if best is None else joined(best, _rounds(problem, best.last, rounds, progress))
 

@@ -19,6 +19,7 @@ Source: Agarwal, Dudik, Wu (2019), Fair regression: quantitative definitions and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -34,7 +35,6 @@ from fairbound.fairness.pointwise import SQUARED
 from fairbound.fairness.statistics import LOSS
 from fairbound.models.mlp import is_linear
 from fairbound.rows.moments import SLICE_ROWS, Moments
-from fairbound.solver.budget import Budget
 from fairbound.subproblems.qp import SubproblemError
 from fairbound.subproblems.quadratics import QuadraticProgram
 
@@ -57,20 +57,19 @@ TRIES = 4
 """How often a point that all rows put outside a bound is taken back at most."""
 
 
-def lowest_within(problem: Any, room: Tensor | None = None, limit: Budget | None = None) -> Tensor | None:
+def lowest_within(problem: Any, room: Tensor | None = None, late: Callable[[], bool] = lambda: False) -> Tensor | None:
     """The parameters (n,) of the lowest squared error of a FairProblem on labels of variance 1, whose true bounds have
     this `room` (m,) left, by default none; bounds of 0 are met to `Bound.rounding`.
 
     None where the bounds are on other than mean residuals and squared errors, the model is not linear, or no such point
-    was found; also where the deadline of `limit`, if any, comes before.
+    was found; also where it is `late` before.
     """
-    limit = limit or Budget(steps=1)
-    made = _made(problem, limit)
+    made = _made(problem, late)
     if made is None:
         return None
     left = np.zeros(problem.m) if room is None else room.double().cpu().numpy()
     for _ in range(TRIES):
-        found = made.lowest(left, limit)
+        found = made.lowest(left, late)
         if found is None:
             return None
         x = torch.from_numpy(found).to(problem.features)
@@ -103,8 +102,8 @@ class BoundedSquares:
     allowed: np.ndarray
 
     @classmethod
-    def of(cls, problem: Any, limit: Budget) -> Self | None:
-        """None for problems that are no such program, whose moments are too many, or past the deadline of `limit`."""
+    def of(cls, problem: Any, late: Callable[[], bool]) -> Self | None:
+        """None for problems that are no such program, whose moments are too many, or where it is `late`."""
         plan, features, strata = problem.plan, problem.features, problem.strata
         plain = problem.loss is SQUARED and is_linear(problem.model, 1) and isinstance(features, Tensor)
         if not plain or not problem.m or not problem.model.bias or not problem.shards.alone:
@@ -116,7 +115,7 @@ class BoundedSquares:
         size = (features.shape[1] + 2) ** 2
         if len(strata.sizes) * size > MOST_MOMENTS or problem.rows * size > MOST_WORK:
             return None
-        taken = _moments(problem, limit)
+        taken = _moments(problem, late)
         if taken is None:
             return None
         weight, means, moments = taken
@@ -131,14 +130,14 @@ class BoundedSquares:
         linear = _by_cell(plan, ~of_loss)
         return cls(means, moments, weight / weight.sum(), shares, linear, squared, plan.bounds, allowed)
 
-    def lowest(self, room: np.ndarray, limit: Budget) -> np.ndarray | None:
+    def lowest(self, room: np.ndarray, late: Callable[[], bool]) -> np.ndarray | None:
         """(d - 1,) the weights of the lowest squared error whose bounds have this room (m,) left; None where none are
-        found before the deadline of `limit`."""
+        found before it is `late`."""
         limits = np.where(self.allowed > 0, self.bounds + INSIDE * self.allowed, self.bounds) - room
         whole = np.tensordot(self.share, self.moments, 1)
         held, multipliers = np.zeros(0, dtype=np.int64), np.zeros(0)
         for _ in range(ROUNDS):
-            if limit.over:
+            if late():
                 return None
             try:
                 found = self._under(whole, held, limits).solve(start=multipliers)
@@ -174,11 +173,11 @@ class BoundedSquares:
 _MADE: WeakKeyDictionary[Any, BoundedSquares | None] = WeakKeyDictionary()
 
 
-def _made(problem: Any, limit: Budget) -> BoundedSquares | None:
+def _made(problem: Any, late: Callable[[], bool]) -> BoundedSquares | None:
     """`BoundedSquares.of`, taken once of each problem: its moments may take longer than all that is done with them."""
     if problem not in _MADE:
-        made = BoundedSquares.of(problem, limit)
-        if made is None and limit.over:
+        made = BoundedSquares.of(problem, late)
+        if made is None and late():
             return None
         _MADE[problem] = made
     return _MADE[problem]
@@ -203,15 +202,15 @@ def _shares(cells: np.ndarray, weight: np.ndarray, k: int) -> Any:
     )
 
 
-def _moments(problem: Any, limit: Budget) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _moments(problem: Any, late: Callable[[], bool]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Of the S strata of a problem's rows the weight (S,), the means (S, d) and the second moments (S, d, d) of
-    features, a 1 and the label; None past the deadline of `limit`."""
+    features, a 1 and the label; None where it is `late`."""
     features, y = problem.features, problem.targets.double().cpu().numpy()
     weight, strata = problem.weight_of_rows().double().cpu().numpy(), problem.strata
     codes, size = np.repeat(np.arange(len(strata.sizes)), strata.sizes), len(strata.sizes)
     found = Moments.none(size, features.shape[1] + 2)
     for at in range(0, len(y), SLICE_ROWS):
-        if limit.over:
+        if late():
             return None
         part = slice(at, at + SLICE_ROWS)
         rows = features[part].double().cpu().numpy()

@@ -11,7 +11,6 @@ from fairbound.fairness import least_squares
 from fairbound.fairness.least_squares import BoundedSquares, lowest_within
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
-from fairbound.solver.budget import Budget
 
 RNG = np.random.default_rng(0)
 GROUP = RNG.choice(3, 500, p=[0.5, 0.3, 0.2])
@@ -71,7 +70,7 @@ def test_the_values_are_those_of_the_rows():
     for groups, bounds in ((GROUP, stated[:3]), ({"a": few, "b": other}, stated)):
         for weight in (None, WEIGHT):
             problem, x = made(bounds, groups, weight=weight), torch.tensor([0.3, -0.2, 0.1, -1.0], dtype=torch.float64)
-            program = BoundedSquares.of(problem, Budget(steps=1))
+            program = BoundedSquares.of(problem, lambda: False)
             values = program.values(x.numpy()) - program.bounds
             np.testing.assert_allclose(values, problem.evaluate(x).g.numpy(), atol=1e-12)
             assert not program.allowed.any()
@@ -122,7 +121,7 @@ def test_bounds_of_many_groups_take_no_room_for_groups_that_they_do_not_compare(
     rng = np.random.default_rng(3)
     groups = rng.permutation(np.arange(500) % 40).astype(str)
     problem, x = made([GAP, ERRORS], groups, weight=WEIGHT), torch.tensor([0.3, -0.2, 0.1, -1.0], dtype=torch.float64)
-    program = BoundedSquares.of(problem, Budget(steps=1))
+    program = BoundedSquares.of(problem, lambda: False)
     assert program.linear.nnz == 2 * 40 * 39 and program.squared.nnz == 40
     np.testing.assert_allclose(program.values(x.numpy()) - program.bounds, problem.evaluate(x).g.numpy(), atol=1e-12)
 
@@ -130,9 +129,8 @@ def test_bounds_of_many_groups_take_no_room_for_groups_that_they_do_not_compare(
 def test_past_its_deadline_nothing_is_taken_and_moments_only_once(monkeypatch):
     problem, of, taken = made(GAP), least_squares._moments, []
     monkeypatch.setattr(least_squares, "_moments", lambda *given: taken.append(given) or of(*given))
-    over = Budget(seconds=1, deadline=0.0)
-    assert lowest_within(problem, limit=over) is None and len(taken) == 1
+    assert lowest_within(problem, late=lambda: True) is None and len(taken) == 1
     assert lowest_within(problem) is not None and len(taken) == 2, "what was broken off is taken again"
     room = torch.full((problem.m,), 0.01, dtype=torch.float64)
     assert lowest_within(problem, room) is not None and len(taken) == 2
-    assert lowest_within(problem, room, over) is None
+    assert lowest_within(problem, room, lambda: True) is None
