@@ -296,7 +296,7 @@ MUTANTS = {
     "kkt: a gap at 0": Mutant("subproblems/multipliers.py", "problem.convex and bool(x.any())", "problem.convex", "unit/subproblems/test_multipliers.py"),
     "whole network: the start that gains least": Mutant("estimators/whole_network.py", "gain.accuracy > max(sure * gain.error, most)", "gain.accuracy > sure * gain.error and not most", "unit/estimators/test_whole_network.py"),
     "whole network: rounds where a bound is missed": Mutant("estimators/whole_network.py", "if made.feasible and gain", "if gain", "unit/estimators/test_whole_network.py"),
-    "whole network: near a constant as elsewhere": Mutant("estimators/whole_network.py", "LITTLE if little else SURE", "SURE", "unit/estimators/test_training.py"),
+    "whole network: near a constant as elsewhere": Mutant("estimators/whole_network.py", "LITTLE if little else SURE", "SURE", "unit/estimators/test_whole_network.py"),
     "gains: a higher loss": Mutant("estimators/gains.py", "weight * (before - after)", "weight * (after - before)", "unit/estimators/test_whole_network.py"),
     "constants: by loss where accuracy is asked for": Mutant("estimators/last_intercept.py", "by_accuracy = solution.found and trained.by_accuracy", "by_accuracy = False", "unit/estimators/test_last_intercept.py"),
     "finish: a layer further from the bounds": Mutant("optim/finishing.py", "float(now.violation) < float(was.violation)", "True", "unit/optim/test_finishing.py"),

@@ -237,6 +237,7 @@ def test_steps_are_longer_where_more_of_them_may_be_made(batch_size, budget, ste
 
 
 GAINS = {
+    "hardly more than a constant before": ([(0.03, 0.02), (0.0, 0.001)], [True, True], 0),
     "none pays": ([(0.03, 0.02), (0.0, 0.001)], [True, True], None),
     "the first": ([(0.05, 0.02), (0.02, 0.001)], [True, True], 0),
     "the second": ([(0.05, 0.02), (0.06, 0.001)], [True, True], 1),
@@ -258,12 +259,14 @@ def test_rounds_under_bounds_are_made_from_the_start_that_gains_most_on_rows_apa
         rows.append(on.rows)
         return Gain(*next(queue))
 
+    little = case == "hardly more than a constant before"
+    monkeypatch.setattr(whole_network, "hardly_better_than_constant", lambda *given: little)
     monkeypatch.setattr(whole_network, name, gain)
     monkeypatch.setattr(whole_network, other, None)
     last = lambda of, solution: replace(solution, feasible=torch.tensor(next(met)))  # noqa: E731
     after = whole_network.rounds_under_bounds(problem, starts, 0, False, last, by_accuracy)
     assert rows == [120, 120]
-    if taken is None:
+    if taken is None or (little and not by_accuracy):
         assert after is None
     else:
         rounds = Budget(steps=whole_network.ROUNDS)
