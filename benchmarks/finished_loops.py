@@ -42,7 +42,7 @@ def trained(data: Prepared, text: str | None, seed: int) -> torch.nn.Module:
     model = torch.nn.Sequential(*layers, torch.nn.Linear(32, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     dual = None if text is None else Dual(text, groups=data.group_train, targets=data.y_train)
-    group = None if dual is None else dual.encode(data.group_train)
+    group = torch.zeros(len(x), dtype=torch.long) if dual is None else dual.encode(data.group_train)
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(x)).split(BATCH):
             optimizer.zero_grad()
@@ -111,9 +111,9 @@ def main() -> None:
         print(f"{notion} <= {BOUND}, {len(of) // len(ARMS)} fits each\n" + means.assign(met=met).round(4).to_string())
         tables = of.groupby(["data", "method"])[["accuracy_test", "difference_test"]].mean().unstack("method")
         for arm in ("Dual, finished", "without a bound, finished"):
-            found = [said(what, (tables[column][arm] - tables[column]["Dual"]).to_numpy())
+            beside = [said(what, (tables[column][arm] - tables[column]["Dual"]).to_numpy())
                      for what, column in (("accuracy", "accuracy_test"), ("difference", "difference_test"))]  # fmt: skip
-            print(f"  {arm}, held out, less Dual: {', '.join(found)}")
+            print(f"  {arm}, held out, less Dual: {', '.join(beside)}")
 
 
 if __name__ == "__main__":
