@@ -312,8 +312,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         the latter a logit is that of the model minus the threshold of the row's group.
 
         A row's score is that of the row alone to 1e-12, whatever other rows X holds: built-in models are computed in
-        float64 (an nn.Module in float32, in which it is trained). Training works in float32, and so does X that is `tables.Encoded`: its
-        scores are those of the table to 1e-6.
+        float64 (an nn.Module in float32, in which it is trained). Training works in float32, and so does X that is
+        `tables.Encoded`: its scores are those of the table to 1e-6.
         """
         check_is_fitted(self)
         sensitive_features = named_features(X, sensitive_features) if self.needs_groups else None
