@@ -30,9 +30,9 @@ from fairbound.estimators.trained import Trained, meeting
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
-from fairbound.models.mlp import MLP, is_linear
+from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model, ModuleModel
-from fairbound.models.scoring import TRIED, last_intercept
+from fairbound.models.scoring import has_last_intercept, last_intercept
 from fairbound.rows.groups import label_text
 from fairbound.rows.shards import Shards
 from fairbound.rows.sparse import SparseRows
@@ -65,16 +65,7 @@ def takes_free_model(
     are as in `choosing.chosen`; features: rows that the model can be run on."""
     if algorithm != "auto" or not moves_meet(objective, stated) or is_linear(model) or not shards.alone:
         return False
-    return _has_intercept(model, features)
-
-
-def _has_intercept(model: Model, features: Any) -> bool:
-    """Whether `last_intercept` finds one at a model's first parameters, by the first TRIED of the rows `features`."""
-    if isinstance(model, MLP) or not isinstance(features, np.ndarray | Tensor):
-        return isinstance(model, MLP) and model.bias
-    x = model.start(torch.Generator())
-    rows = torch.as_tensor(features[:TRIED]).to(x.device)
-    return last_intercept(model, x, rows.to(x.dtype) if rows.is_floating_point() else rows) is not None
+    return has_last_intercept(model, features)
 
 
 def moves_meet(objective: Any, stated: Sequence[Any]) -> bool:

@@ -42,8 +42,7 @@ def gained(problem: FairProblem, x: Tensor, other: Tensor) -> Gain:
     for w, y, old, new in zip(*(each.split(SLICE) for each in (weight, problem.targets, before, after)), strict=True):
         more = (w * ((new == y.long()).to(w.dtype) - (old == y.long()).to(w.dtype))).double()
         sums += torch.stack([w.double().sum(), more.sum(), more.square().sum()])
-    total, gain, square = problem.shards.sum(sums).tolist()
-    return Gain(gain / total, square**0.5 / total)
+    return _of_all(problem, sums)
 
 
 def loss_gained(problem: FairProblem, x: Tensor, other: Tensor) -> Gain:
@@ -53,8 +52,13 @@ def loss_gained(problem: FairProblem, x: Tensor, other: Tensor) -> Gain:
     weight = problem.weight_of_rows().double()
     gain = weight * (before - after)
     sums = torch.stack([weight.sum(), gain.sum(), gain.square().sum()])
-    total, whole, square = problem.shards.sum(sums).tolist()
-    return Gain(whole / total, square**0.5 / total)
+    return _of_all(problem, sums)
+
+
+def _of_all(problem: FairProblem, sums: Tensor) -> Gain:
+    """The gain in all parts. sums: (3,) of the rows' weights, gains and squared gains in this one."""
+    total, gain, square = problem.shards.sum(sums).tolist()
+    return Gain(gain / total, square**0.5 / total)
 
 
 def beyond_chance(problem: FairProblem) -> float:

@@ -49,7 +49,8 @@ def best_of_runs(learnt: Learnt, again: Callable[..., Learnt], features: Any, ro
     again: trains it as the `Chosen` says that it is called with. features: (n, d), of the rows.
     """
     model = learnt.model
-    share = float(np.bincount(rows.codes, rows.weight).max() / np.bincount(rows.codes, rows.weight).sum())
+    mass = np.bincount(rows.codes, rows.weight)
+    share = float(mass.max() / mass.sum())
 
     def rank(one: Learnt) -> tuple[bool, float]:
         return one.solution.found, one.report["accuracy"]

@@ -122,20 +122,37 @@ def has_last_layer(model: Model, features: Any) -> bool:
     """Whether `last_inputs` of a model's first parameters gives any, by the first TRIED of the rows `features`."""
     if isinstance(model, MLP) or not isinstance(features, np.ndarray | Tensor):
         return isinstance(model, MLP) and bool(model.hidden)
+    return last_inputs(model, *_at_first(model, features)) is not None
+
+
+def has_last_intercept(model: Model, features: Any) -> bool:
+    """Whether `last_intercept` finds one at a model's first parameters, by the first TRIED of the rows `features`."""
+    if isinstance(model, MLP) or not isinstance(features, np.ndarray | Tensor):
+        return isinstance(model, MLP) and model.bias
+    return last_intercept(model, *_at_first(model, features)) is not None
+
+
+def _at_first(model: Model, features: np.ndarray | Tensor) -> tuple[Tensor, Tensor]:
+    """A model's first parameters, and the first TRIED of the rows as it takes them."""
     x = model.start(torch.Generator())
     rows = torch.as_tensor(features[:TRIED]).to(x.device)
-    return last_inputs(model, x, rows.to(x.dtype) if rows.is_floating_point() else rows) is not None
+    return x, rows.to(x.dtype) if rows.is_floating_point() else rows
 
 
 def _last_layer(model: ModuleModel) -> nn.Linear | None:
     """The linear layer whose weights and intercepts are the last two parameters and stand nowhere else."""
-    own = [p for part in model.module.modules() for p in part.parameters(recurse=False)]
     for part in model.module.modules():
         if type(part) is nn.Linear and part.bias is not None and part.out_features == model.outputs:
             last = (part.weight, part.bias)
             if all(p is q for p, q in zip(model.parameters[-2:], last, strict=True)):
-                return part if all(sum(p is q for p in own) == 1 for q in last) else None
+                return part if stands_alone(model.module, part) else None
     return None
+
+
+def stands_alone(module: nn.Module, layer: nn.Linear) -> bool:
+    """Whether the weights and intercepts of a layer stand nowhere else in the module."""
+    own = [p for part in module.modules() for p in part.parameters(recurse=False)]
+    return all(sum(p is q for p in own) == 1 for q in (layer.weight, layer.bias))
 
 
 def _same_numbers(inputs: Tensor, scores: Tensor, version: int, out: Any) -> bool:

@@ -31,6 +31,7 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.coefficients import linear_parts
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder
+from fairbound.estimators.trained import largest_share
 from fairbound.fairness.notions import Bound
 from fairbound.models.mlp import MLP
 from fairbound.optim.last_linear import Rows, network_rows
@@ -144,24 +145,21 @@ def _solved(rows: Rows, fair: FairClassifier, bounds: Sequence[Bound]) -> Finish
         loss="logistic" if rows.outputs == 1 else "cross_entropy",
     )  # fmt: skip
 
-    def measured() -> Measured:
-        problem = build(rows.scores(), in_place=False)
-        if problem.n > problem.model.n:
-            raise OptionError(
-                f"{bounds[0].text!r} trains thresholds beside the model, which finish does not do; take "
-                "FairClassifier(model=module)."
-            )
-        return problem.reported(torch.cat([torch.eye(rows.outputs).flatten(), torch.zeros(rows.outputs)]))
-
-    was, before = measured(), rows.weights()
-    _warn_of_order(rows, weight, was)
-    varying = np.flatnonzero(np.ptp(rows.hidden, axis=0) > 0)
+    as_they_are = torch.cat([torch.eye(rows.outputs).flatten(), torch.zeros(rows.outputs)])
+    problem = build(rows.scores(), in_place=False)
+    if problem.n > problem.model.n:
+        raise OptionError(
+            f"{bounds[0].text!r} trains thresholds beside the model, which finish does not do; take "
+            "FairClassifier(model=module)."
+        )
+    was, before = problem.reported(as_they_are), rows.weights()
+    _warn_of_order(float(was.extra["accuracy"]), largest_share(problem))
     with warnings.catch_warnings():  # of columns, which these are not, and of options that finish does not have
         warnings.simplefilter("ignore", DataWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fair.fit(_encoded(rows.hidden[:, varying]), rows.y, groups, weight)
-    rows.write(_weights_of(fair, varying, rows.hidden.shape[1]))
-    now = measured()
+        fair.fit(_encoded(rows.hidden[:, rows.varying]), rows.y, groups, weight)
+    rows.write(_weights_of(fair, rows))
+    now = build(rows.scores(), plan=problem.plan, in_place=False).reported(as_they_are)
     changed = _better(now, was, fair.objective)
     if not changed:
         rows.restore(before)
@@ -183,12 +181,11 @@ def _better(now: Measured, was: Measured, objective: str) -> bool:
     return float(now.violation) <= 0 and float(now.extra["accuracy"]) > float(was.extra["accuracy"])
 
 
-def _warn_of_order(rows: Rows, weight: np.ndarray | None, was: Measured) -> None:
-    """Warns: DataWarning where the model had fewer rows right than one answer for all rows has."""
-    shares = np.bincount(rows.y, weight) / (len(rows.y) if weight is None else weight.sum())
-    if float(was.extra["accuracy"]) < shares.max() - 0.01:
+def _warn_of_order(accuracy: float, common: float) -> None:
+    """Warns: DataWarning where the model had fewer rows right than the most frequent label, of the share `common`, has."""
+    if accuracy < common - 0.01:
         warnings.warn(
-            f"the model decides {float(was.extra['accuracy']):.1%} of these rows rightly, and one answer for all rows {shares.max():.1%}. Are "
+            f"the model decides {accuracy:.1%} of these rows rightly, and one answer for all rows {common:.1%}. Are "
             "the targets in the order of the inputs, and is 1 the label of scores above 0? Batches of (inputs, targets, "
             "groups) keep the order of a shuffled loader.",
             DataWarning,
@@ -201,11 +198,11 @@ def _encoded(hidden: np.ndarray) -> Encoded:
     return Encoded.of(TableEncoder(TableOptions(knots=0, jumps=0, pairs=0)), hidden, by_column=True)
 
 
-def _weights_of(fair: FairClassifier, varying: np.ndarray, features: int) -> tuple[Tensor, Tensor]:
-    """(c, h) weights and (c,) intercepts of a fitted linear model whose features are the numbers that vary."""
+def _weights_of(fair: FairClassifier, rows: Rows) -> tuple[Tensor, Tensor]:
+    """(c, h) weights and (c,) intercepts of a linear model fitted to the varying numbers of the rows."""
     weight, bias = linear_parts(fair.model_, fair.x_, fair.encoder_)
-    known = [varying[int(name.removeprefix("x"))] for name in fair.encoder_.feature_names]
-    whole = np.zeros((len(weight), features))
+    known = [rows.varying[int(name.removeprefix("x"))] for name in fair.encoder_.feature_names]
+    whole = np.zeros((len(weight), rows.hidden.shape[1]))
     whole[:, known] = weight
     return torch.from_numpy(whole), torch.from_numpy(bias)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.base.names import shortlist
-from fairbound.models.scoring import inputs_of
+from fairbound.models.scoring import inputs_of, stands_alone
 from fairbound.rows.reading import frame_of, plain_column
 
 ROWS = 16384
@@ -38,10 +39,15 @@ class Rows:
     weight: Any
     first: Any
 
-    @property
+    @cached_property
     def hidden(self) -> np.ndarray:
         """(n, h) float32, what the layer takes."""
         return self.inputs.float().cpu().numpy()
+
+    @cached_property
+    def varying(self) -> np.ndarray:
+        """Numbers of the columns of `hidden` that are not the same for all rows."""
+        return np.flatnonzero(np.ptp(self.hidden, axis=0) > 0)
 
     @property
     def outputs(self) -> int:
@@ -75,9 +81,7 @@ class Rows:
         again = inputs_of(self.module, [self.layer], [self.first])
         if again is None or not _equal(again[1], self.inputs):
             self.restore(before)
-            raise OptionError(
-                f"the weights of the last layer {self.name!r} are used elsewhere in the model too, and would change there."
-            )
+            raise _used_elsewhere(self.name)
 
     @torch.no_grad()
     def restore(self, weights: tuple[Tensor, Tensor]) -> None:
@@ -116,7 +120,7 @@ def network_rows(model: Any, inputs: Any, targets: Any, groups: Any, weight: Any
         raise NonFiniteError(
             f"the weights of the last layer {name!r} are not finite; go back to weights of before they diverged."
         )
-    if not np.ptp(rows.hidden, axis=0).any():
+    if not len(rows.varying):
         raise DataError(
             f"the last layer {name!r} takes the same numbers of every row: the layers before it tell nothing of the rows."
         )
@@ -179,8 +183,7 @@ def _with_missing(groups: Any) -> Any:
     """Group codes of a tensor as they are, but None for -1; other groups as they are."""
     if not isinstance(groups, Tensor):
         return groups
-    codes = groups.detach().cpu().numpy()
-    codes = codes[:, 0] if codes.ndim == 2 and codes.shape[1] == 1 else codes
+    codes = plain_column(groups)
     return np.where(codes == -1, None, codes.astype(object)) if codes.dtype.kind in "iu" else codes  # type: ignore[call-overload]
 
 
@@ -216,15 +219,16 @@ def _equal(first: Tensor, whole: Tensor) -> bool:
     return torch.equal(first.nan_to_num(), whole[: len(first)].nan_to_num())
 
 
+def _used_elsewhere(name: str) -> OptionError:
+    return OptionError(
+        f"the weights of the last layer {name!r} are used elsewhere in the model too, and would change there."
+    )
+
+
 def _check_layer(module: nn.Module, layer: nn.Linear, name: str) -> None:
     """Raises: OptionError where the layer's weights stand elsewhere too, or do not make its scores."""
-    uses = [
-        p for part in module.modules() for p in part.parameters(recurse=False) if p is layer.weight or p is layer.bias
-    ]
-    if len(uses) != 2:
-        raise OptionError(
-            f"the weights of the last layer {name!r} are used elsewhere in the model too, and would change there."
-        )
+    if not stands_alone(module, layer):
+        raise _used_elsewhere(name)
     if layer._forward_hooks or layer._forward_pre_hooks:
         raise OptionError(
             f"the last layer {name!r} has hooks (or weight_norm and the like), so that its weights alone do not make its scores. Remove them first."
@@ -247,9 +251,7 @@ def _class_numbers(targets: Any, layer: nn.Linear) -> np.ndarray:
     whole = y.astype(np.int64) if y.dtype.kind in "biuf" and np.isfinite(y).all() else None
     found = [] if whole is None else np.unique(whole).tolist()
     if whole is None or not (whole == y).all() or found != list(range(classes)):
-        known: Sequence[str] = (
-            list(map(str, np.unique(y.astype(str)))) if whole is None else list(map(str, np.unique(y)))
-        )
+        known = sorted(set(map(str, y.tolist())))
         raise DataError(
             f"a layer of {layer.out_features} scores needs targets 0 to {classes - 1}, each in some row; these are {shortlist(known)}."
         )
