@@ -31,7 +31,7 @@ from torch import Tensor
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.gains import area, gained
 from fairbound.estimators.optimality import optimality
-from fairbound.estimators.runs import ToOptimum, joined, solved
+from fairbound.estimators.runs import joined, solved
 from fairbound.estimators.trained import at_point, constant_on
 from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
@@ -72,6 +72,7 @@ def train_full_batch(
     *,
     refined: Refined,
     weight_decay: float = 0.0,
+    exact_end: bool = False,
     **options: Any,
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how
@@ -80,14 +81,15 @@ def train_full_batch(
 
     part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the
     objective, an `Accuracy` then, is to go from the loss towards the error rate: "auto" as far as the order of the
-    scores allows. weight_decay: >= 0. options: those of `solve`, x0 for the first run.
+    scores allows. weight_decay: >= 0. exact_end: whether to end at the exact optimum of problems of which it
+    is known (`least_squares`). options: those of `solve`, x0 for the first run.
     """
     runs = _Runs.of(problem, method, refined, weight_decay, options)
     runs, solution, share, separated = _begun(problem if part is None else part(), runs, whole=part is None)
     if part is not None and not solution.interrupted:
         solution = runs.run(problem, share, solution)
     alone = runs.held is None and not solution.interrupted
-    if alone and isinstance(method, ToOptimum):
+    if alone and exact_end:
         solution = _at_optimum(problem, solution, options["budget"])
     if alone and solution.feasible:
         solution = _moved_along_lines(problem, runs, solution, share, separated)

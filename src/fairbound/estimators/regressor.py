@@ -27,7 +27,6 @@ from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.penalty import penalised
 from fairbound.estimators.problems import builder, problems_of
-from fairbound.estimators.runs import ToOptimum, of_kind
 from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import trained_by
@@ -111,10 +110,10 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
                 build, features, nothing, groups, share=share, seed=seed, own=False, begins=choice.at_once
             )
         if choice.automatic and isinstance(choice.method, FullBatchALM):
-            choice = choice._replace(method=of_kind(ToOptimum, penalised(choice.method, made.problem)))
+            choice = choice._replace(method=penalised(choice.method, made.problem))
         trained = trained_by(self, made, choice, limit, seed, x0)
         truth = groups, weights, targets
-        trained, predicted = self._met_by_predictions(X, trained, *truth)
+        trained, predicted = self._met_by_predictions(X, trained, choice.automatic, *truth)
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
         for name in ("warnings", "small_groups", "remarks"):
             facts[name] = [_as_stated(line, stated, scaled) for line in facts[name]]
@@ -148,14 +147,20 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         return regression_bounds(constraints(self.constraint))
 
     def _met_by_predictions(
-        self, X: Any, trained: Trained, groups: Groups, weights: np.ndarray | None, targets: np.ndarray
+        self,
+        X: Any,
+        trained: Trained,
+        automatic: bool,
+        groups: Groups,
+        weights: np.ndarray | None,
+        targets: np.ndarray,
     ) -> tuple[Trained, np.ndarray]:
         """What was trained, and the predictions (n,) of the training rows. Training sees features of single precision,
-        `predict` others: where it therefore misses a bound, the exact optimum is taken again with as much more room."""
-        exact = False
-        if isinstance(trained.method, ToOptimum):
-            exact = trained.held is None and bool(trained.solution.feasible)  # else there was no such point before
-            trained = trained._replace(method=of_kind(FullBatchALM, trained.method))
+        `predict` others: where it therefore misses a bound, the exact optimum is taken again with as much more room.
+
+        automatic: whether the method was left to "auto", which ends there."""
+        exact = automatic and isinstance(trained.method, FullBatchALM)
+        exact = exact and trained.held is None and bool(trained.solution.feasible)  # else there was no such point before
         problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
         budget = trained.budget
         for tries_left in range(TRIES if exact else 0, -1, -1):

@@ -27,16 +27,6 @@ class WithoutSearch(FullBatchALM):
     searches: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ToOptimum(FullBatchALM):
-    """With the exact optimum at the end, for problems of which it is known (`least_squares`)."""
-
-
-def of_kind(kind: type[FullBatchALM], method: FullBatchALM) -> Any:
-    """A method of this kind with the options of another."""
-    return kind(**{field.name: getattr(method, field.name) for field in fields(method)})
-
-
 def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
     """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from there,
     with their bounds as further constraints; the better of both by the rule of `solve`. Bounds that both parts hold
@@ -52,7 +42,8 @@ def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, *
         return solution
     if float(held.evaluate(solution.last).violation) <= 0:
         return solution
-    steep = replace(of_kind(WithoutSearch, method), penalty=STEEP * method.penalty)
+    method_options = {field.name: getattr(method, field.name) for field in fields(method)}
+    steep = WithoutSearch(**{**method_options, "penalty": STEEP * method.penalty})
     again = solve(BothRows(problem, held), steep, **{**options, "x0": solution.last})
     records = [{**row, "multipliers": _of_both(row["multipliers"])} for row in again.records]
 

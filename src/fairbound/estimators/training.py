@@ -219,8 +219,9 @@ def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: fl
     areas = ranks_only(problem)
     start = area_start(problem, held, options.terms_of) if areas and options.x0 is None else None
     solution, optimality = train_full_batch(
-        problem, made.part, method, refined=refined, weight_decay=decay, validation=held, budget=rounds,
-        sampling=options.sampling, seed=options.seed, progress=options.progress, x0=options.x0 if start is None else start.x,
+        problem, made.part, method, refined=refined, weight_decay=decay, exact_end=choice.automatic,
+        validation=held, budget=rounds, sampling=options.sampling, seed=options.seed, progress=options.progress,
+        x0=options.x0 if start is None else start.x,
     )  # fmt: skip
     if areas:
         solution, said = decided(problem, solution, start)
