@@ -15,55 +15,35 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairbound.base.checks import amount
 from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.certifying import fit_certified
-from fairbound.estimators.choosing import Chosen, chosen
-from fairbound.estimators.class_offsets import (
-    held_for_classes,
-    linear_with_offsets,
-    moves_meet,
-    network_with_offsets,
-    takes_free_model,
-)
-from fairbound.estimators.class_weights import class_costs, one_objective
+from fairbound.estimators.classifier_training import ClassifierTraining
 from fairbound.estimators.coefficients import linear_parts
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
-from fairbound.estimators.corrections import corrected
-from fairbound.estimators.fit_report import fit_report
 from fairbound.estimators.fit_warnings import warn_of_fit
 from fairbound.estimators.folder import Folder
-from fairbound.estimators.group_rule import Learnt, falls_short, more_accurate, with_rule, without_rule
+from fairbound.estimators.group_rule import falls_short, more_accurate, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.other_runs import best_of_runs, may_run_again
 from fairbound.estimators.parameter_checks import classifier_bounds
-from fairbound.estimators.problems import Problems, builder, problems_of
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import shards_of
-from fairbound.estimators.trained import bounds_cost_nothing
-from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import (
     features_of,
     fit_features,
     model_scores,
     without,
 )
-from fairbound.estimators.trajectory import trajectory
-from fairbound.estimators.validation import held_share
-from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import refuse_probabilities, trial
-from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.pointwise import of_decisions
-from fairbound.models.model import ModuleModel, model_of
+from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.groups import check_lengths
 from fairbound.rows.reading import frame_of
 from fairbound.rows.sparse import SparseRows
-from fairbound.solver.budget import Budget
-from fairbound.tables import Encoded, EncodeReport
+from fairbound.tables import EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
 from fairbound.tables.naming import named_features
 
@@ -179,12 +159,13 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         check_lengths(features, len(rows), groups)
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_, self.groups_ = np.array(rows.classes), groups
-        learn = partial(self._learnt, X, features, rows, notes, limit=limit, x0=x0)
-        learnt = learn(trained_under)
+        seed = shards_of(self).gather(seed_of(self.random_state))[0]
+        training = ClassifierTraining(self, X, features, rows, notes, limit, seed, x0)
+        learnt = training.under(trained_under)
         if falls_short(learnt.report) and not (limit and limit.over):
-            learnt = more_accurate(learnt, learn(stated), self.group_terms)
+            learnt = more_accurate(learnt, training.under(stated), self.group_terms)
         if limit is None and may_run_again(self, trained_under):
-            learnt = best_of_runs(learnt, partial(learn, trained_under), features, rows)
+            learnt = best_of_runs(learnt, partial(training.under, trained_under), features, rows)
         self.model_, self.x_, self.solution_, self.trajectory_, self.fit_report_, self.rule_ = learnt
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)  # training leaves it at a point that it looked at last
@@ -193,83 +174,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
                 setattr(self, name, getattr(bent, name))
         warn_of_fit(self.fit_report_, trained_under)
         return self
-
-    def _learnt(
-        self,
-        X: Any,
-        features: Any,
-        rows: LabelledRows,
-        notes: list[str],
-        trained_under: tuple[Bound, ...],
-        limit: Budget | None,
-        x0: Any,
-        instead: Chosen | None = None,
-    ) -> Learnt:
-        """A model trained on the features of X under these bounds, and where groups may be used at prediction the
-        thresholds that meet the stated ones. notes: what is said of the features. limit: the budget, if any. instead: how
-        it is trained, None as `chosen` and `takes_free_model` say."""
-        shards = shards_of(self)
-        seed = shards.gather(seed_of(self.random_state))[0]
-        codes, classes, groups, weight = rows.codes, rows.classes, rows.groups, rows.weight
-        model = model_of(self.model, features.shape[1], 1 if len(classes) == 2 else len(classes))
-        objective = one_objective(self.objective, self.objective_class, self.class_weight, classes, codes, weight)
-        choose = partial(chosen, self.algorithm, model, features, loss=self.loss, objective=objective)
-        usual = choose(stated=trained_under)
-        free_first = instead is None and limit is None
-        free_first = free_first and takes_free_model(model, features, self.algorithm, objective, trained_under, shards)
-        under = () if free_first else trained_under
-        choice = instead or (choose(stated=()) if free_first else usual)
-        if choice.otherwise is not None and limit is not None:
-            choice = choice.otherwise
-        refined = choice.refined(objective, model.outputs)
-        whole = choice.at_once or choice.last_layer or not shards.alone
-        share, said = held_share(self.validation, whole, under, groups, codes, self.classes_)
-        if free_first:
-            share = held_for_classes(self.validation, trained_under, codes, classes)
-        given, notes = notes, [*notes, *([choice.why] if choice.why else []), *said]
-        own = isinstance(features, np.ndarray) and self.encoder_ is not None and not isinstance(X, Encoded)
-        own = own and not self.use_groups_at_prediction  # a rule is fitted to the rows in their first order
-        # another model may be trained after it
-        own = own and not any(bound.about == "class" for bound in trained_under)
-        own = own and (bool(under) or not classifier_bounds(self))
-
-        def made(stated: tuple[Bound, ...]) -> Problems:
-            build = builder(
-                model, codes, groups, stated, weight, classes=self.classes_.tolist(),
-                objective=objective if refined == "no" else Accuracy(0.0) if choice.at_once else "loss",
-                loss=_loss_of(self.loss, model.outputs), shards=shards,
-            )  # fmt: skip
-            return problems_of(build, features, codes, groups, share=share, seed=seed, own=own, begins=choice.at_once)
-
-        found = trained_by(
-            self, made(under), choice, limit, seed, x0, refined=refined, by_accuracy=objective in ("auto", "accuracy"),
-            terms_of=len(groups.labels[0]) if self.group_terms else 1, weight_decay=amount("weight_decay", self.weight_decay),
-            decays=X.decays if isinstance(X, Encoded) and not share and not self.group_terms else None,
-        )  # fmt: skip
-        plan, moved = found.problem.plan, None
-        if free_first:
-            moved = network_with_offsets(found, made(trained_under), self.classes_)
-        costs = choice.otherwise is not None and not bounds_cost_nothing(found.optimality)
-        if costs and moves_meet(objective, under):
-            free = partial(self._learnt, X, features, rows, given, (), limit, x0)
-            moved = linear_with_offsets(found, lambda: free().solution, self.classes_)
-        if moved is not None:
-            found, notes = moved, notes if free_first else [*given, *said]
-        elif free_first or costs:
-            return self._learnt(X, features, rows, given, trained_under, limit, x0, usual.otherwise or usual)
-        # a constant has a lower loss than scores with much added to them, and says less
-        trained = corrected(found._replace(automatic=choice.automatic and moved is None))
-        learnt = Learnt(
-            model,
-            trained.solution.x[: model.n],
-            trained.solution,
-            trajectory(trained.solution.records, plan),
-            fit_report(trained, seed, self.encoder_report_, notes, groups, self.encoder_, codes),
-        )
-        if not self.use_groups_at_prediction:
-            return learnt
-        errors_cost = class_costs(objective, codes, weight)
-        return with_rule(learnt, features, rows, classifier_bounds(self), errors_cost, free=not trained_under)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -377,14 +281,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         if names := manifest.get("feature_names", named):
             self.feature_names_in_ = np.array(names, dtype=object)
         return self
-
-
-def _loss_of(loss: str, outputs: int) -> str:
-    """The logistic loss and cross-entropy are one, of two classes by one score and of more by a score for each; the
-    squared loss is that of labels -1 and 1, between which scores are decided."""
-    if loss in ("logistic", "cross_entropy"):
-        return "logistic" if outputs == 1 else "cross_entropy"
-    return of_decisions(loss)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

@@ -160,7 +160,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
 
         automatic: whether the method was left to "auto", which ends there."""
         exact = automatic and isinstance(trained.method, FullBatchALM)
-        exact = exact and trained.held is None and bool(trained.solution.feasible)  # else there was no such point before
+        exact = (
+            exact and trained.held is None and bool(trained.solution.feasible)
+        )  # else there was no such point before
         problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
         budget = trained.budget
         for tries_left in range(TRIES if exact else 0, -1, -1):

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import nn
 
 import fairbound as fb
-from fairbound.estimators import class_offsets, classifier
+from fairbound.estimators import class_offsets, classifier_training
 from fairbound.estimators.class_offsets import Rows, held_for_classes, least_offsets, within
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.notions import constraints
@@ -146,7 +146,7 @@ def test_an_interrupt_while_the_model_without_bounds_is_trained_is_kept(monkeypa
     def interrupted(trained, without_bounds, classes):
         return whole(trained, lambda: replace(without_bounds(), stopped="interrupted"), classes)
 
-    monkeypatch.setattr(classifier, "linear_with_offsets", interrupted)
+    monkeypatch.setattr(classifier_training, "linear_with_offsets", interrupted)
     fair = fb.FairClassifier("error of class 0 <= 0.1").fit(X, y)
     assert fair.solution_.interrupted and "interrupted" in fair.fit_report_["notes"][0]
     monkeypatch.undo()
@@ -215,13 +215,13 @@ def test_a_network_keeps_the_scores_of_the_one_without_bounds(stated, classes, o
 
 def test_the_bound_of_a_network_is_met_on_the_rows_held_back_too(monkeypatch):
     X, y = rows(n=1000, rarer=0.4)
-    seen, whole = {}, classifier.network_with_offsets
+    seen, whole = {}, classifier_training.network_with_offsets
 
     def looked_at(found, made, classes):
         seen.update(made=made, moved=whole(found, made, classes))
         return seen["moved"]
 
-    monkeypatch.setattr(classifier, "network_with_offsets", looked_at)
+    monkeypatch.setattr(classifier_training, "network_with_offsets", looked_at)
     for seed in range(3):
         fb.FairClassifier("recall of class 1 >= 0.9", model="mlp:32", random_state=seed).fit(X, y)
         assert seen["made"].held.rows == 200
@@ -241,7 +241,7 @@ def test_a_module_that_no_offset_moves_inside_is_trained_from_its_own_start(monk
     fits = []
     for name, value in (("with_offsets", lambda *_: None), ("takes_free_model", lambda *_: False)):
         with monkeypatch.context() as patch:
-            patch.setattr(class_offsets if name == "with_offsets" else classifier, name, value)
+            patch.setattr(class_offsets if name == "with_offsets" else classifier_training, name, value)
             fits.append(fb.FairClassifier("error of class 1 <= 0.2", model=module(1), random_state=0))
             fits[-1].fit(X.astype("float32"), y)
     assert np.array_equal(*(fit.decision_function(X.astype("float32")) for fit in fits))
@@ -250,13 +250,13 @@ def test_a_module_that_no_offset_moves_inside_is_trained_from_its_own_start(monk
 @pytest.mark.parametrize("stated", [["error of class 1 <= 0.2"], ["error of class 1 <= 0", "error of class 0 <= 0"]])
 def test_an_interrupted_network_has_its_bounds_met_where_offsets_can(stated, monkeypatch):
     X, y = rows(n=600)
-    whole = classifier.trained_by
+    whole = classifier_training.trained_by
 
     def interrupted(*given, **named):
         found = whole(*given, **named)
         return found._replace(solution=replace(found.solution, stopped="interrupted"))
 
-    monkeypatch.setattr(classifier, "trained_by", interrupted)
+    monkeypatch.setattr(classifier_training, "trained_by", interrupted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fair = fb.FairClassifier(stated, model="mlp:4", random_state=0).fit(X, y)
