@@ -19,6 +19,7 @@ from fairbound.postprocessing import RuleOptions, deterministic, fit_rule
 from fairbound.postprocessing.curves import corners, curve_of
 from fairbound.postprocessing.optimum import Relaxation, lower_bound
 from fairbound.postprocessing.program import program_of
+from fairbound.postprocessing.windows import Choices
 from fairbound.rows.groups import Groups
 
 BOUNDS = [
@@ -107,7 +108,8 @@ def test_single_thresholds_are_those_of_enumeration(text, k, weighted):
 
 @pytest.mark.parametrize("text", ["demographic_parity <= 0.1", "equalized_odds <= 0.25", "error_rate_parity <= 0.1"])
 def test_branching_alone_finds_them(text, monkeypatch):
-    """Without the local moves, and with rows of unequal weight, so that no cost is pruned for being a fraction of a row."""
+    """Without the local moves, and with rows of unequal weight, so that no cost is pruned for being a fraction of a row;
+    two groups, so that no windows are looked at."""
     monkeypatch.setattr(deterministic.Search, "improved", lambda self, points: points)
     monkeypatch.setattr(deterministic, "WORK", 20000)
     for seed in range(6):
@@ -121,6 +123,7 @@ def test_the_search_goes_on_while_the_best_choice_is_far_from_mixtures(monkeypat
     group = rng.integers(0, 20, 2000)
     y = (rng.random(2000) < 0.3 + 0.3 * (group % 3 == 0)).astype(int)
     data = rng.normal(size=2000) + y * (0.5 + group / 20), y, group.astype(str), None
+    monkeypatch.setattr(deterministic, "by_windows", lambda program: Choices([]))
     further = fitted("equalized_odds <= 0.03", *data)[1]
     monkeypatch.setattr(deterministic, "FURTHER", 1)
     short = fitted("equalized_odds <= 0.03", *data)[1]

@@ -6,6 +6,9 @@ to its mixture, then one group after another, or two at once, to the point that 
 the cost next. The group that is farthest from its mixture is split there. Every move is decided by numbers alone, so
 that equal rows give equal rules.
 
+Of three groups or more the search begins with the choices of `windows`, which are often the best
+there are.
+
 Source: Land, Doig (1960), branch and bound; the nodes' programs are those of `fairbound.postprocessing.optimum`.
 """
 
@@ -19,12 +22,13 @@ import numpy as np
 
 from fairbound.postprocessing.optimum import Mixture, Relaxation, Span
 from fairbound.postprocessing.program import Program
+from fairbound.postprocessing.windows import Choices, by_windows
 
 ROUNDING = 1e-12  # an excess over a bound that is none
 SOLVED = 1e-9  # by how much the cost of a node's program may be off
 WORK = 400  # groups solved for: nodes times groups, at most ...
 LEAST_NODES = 10  # ... but so many nodes,
-FURTHER = 10  # and so many times as many while the best choice costs more than any left may by ...
+FURTHER = 10  # and so many times as many without windows, while the best costs more than any left may by ...
 FAR = 0.005  # ... so much
 REACH = 512  # points to either side that a group may move at once
 PAIR_REACH = 12  # the same of two groups that move together
@@ -47,16 +51,19 @@ def best_choice(program: Program, relaxation: Relaxation, root: Mixture) -> Choi
     root: the solution over all thresholds. The two constant choices are looked at first.
     """
     search = Search(program)
+    starts = by_windows(program) if len(program.curves) > 2 else Choices([])
     spans = [(0, len(c) - 1) for c in program.curves]
     number, tried = itertools.count(), itertools.count()  # of equal costs the older node first
     heap: list[tuple[float, int, list[Span], Mixture]] = [(root.cost, next(number), spans, root)]
     best: np.ndarray | None = None
     cost, step, seen = np.inf, search.step, set()
-    nodes = [max(LEAST_NODES, WORK // len(spans)) * times for times in (1, FURTHER)]
-    for everywhere in (0, 1):
-        found = np.array([everywhere * last for _, last in spans])
+    nodes = [max(LEAST_NODES, times * WORK // len(spans)) for times in (1, 1 if starts.of_bounds else FURTHER)]
+    constants = [np.array([everywhere * last for _, last in spans]) for everywhere in (0, 1)]
+    for found in [*constants, *starts.points, *map(search.improved, () if starts.exact else starts.points)]:
         if search.feasible(found) and (reached := search.cost(found)) < cost:
             best, cost = found, reached
+    if starts.exact and best is not None and search.feasible(starts.points[0]):
+        return Choice(best, cost, True)
     while heap and next(tried) < nodes[cost - heap[0][0] > FAR]:
         floor, _, spans, mixture = heapq.heappop(heap)
         if floor > cost - step - SOLVED:
