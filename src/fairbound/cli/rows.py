@@ -37,7 +37,7 @@ from fairbound.data.registry import is_own
 from fairbound.fairness.bound import check_clustered
 from fairbound.rows.doubtful import twin_words
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.labels import class_labels, positive_last
+from fairbound.rows.labels import CLASSES, class_labels, positive_last
 from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
 
 ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
@@ -129,26 +129,30 @@ def is_file(source: str) -> bool:
     return Path(source).exists() or os.sep in source or "." in Path(source).name
 
 
-def read_rows(options: RowOptions, needs_groups: bool = True, two_classes: bool = True) -> InputRows:
+def read_rows(
+    options: RowOptions, needs_groups: bool = True, two_classes: bool = True, instead: str = CLASSES
+) -> InputRows:
     """The rows of `options.data`, a CSV or Parquet file or the name of a data set, which has its own label and groups.
 
     needs_groups: whether a group must be named; else there may be none. two_classes: whether y must have two, as it
-    must where a positive one is named.
+    must where a positive one is named. instead: as in `binary_labels`.
     Raises: DataError or OptionError saying what is wrong with the file or the options; OSError for a wrong path.
     """
-    read = partial(read_labels, positive=options.positive, two_classes=two_classes)
+    read = partial(read_labels, positive=options.positive, two_classes=two_classes, instead=instead)
     if is_file(options.data):
         return rows_of_file(options, needs_groups, read, chunk_rows=options.chunk_rows)
     return rows_of_data_set(options, needs_groups, read)
 
 
-def read_labels(y: Any, positive: str | None, two_classes: bool) -> tuple[np.ndarray, tuple[Any, ...]]:
+def read_labels(
+    y: Any, positive: str | None, two_classes: bool, instead: str = CLASSES
+) -> tuple[np.ndarray, tuple[Any, ...]]:
     """(n,) class numbers and the labels: two where `two_classes` says so or a positive one is named,
     else two or more."""
     codes, classes = class_labels(y)
     if len(classes) > 2 and not two_classes and positive is None:
         return codes, classes
-    return positive_last(codes, classes, positive, y)
+    return positive_last(codes, classes, positive, y, instead)
 
 
 def rows_of_file(

@@ -185,7 +185,7 @@ class Groups:
                 "through scorers by name, as scoring='accuracy'."
             )
             raise DataError(
-                f"these predictions need the groups of the rows: pass sensitive_features= with {', '.join(self.attributes)}."
+                f"these predictions need the groups of the rows: pass them by name, as sensitive_features=, with {', '.join(self.attributes)}."
                 f"{hint}"
             )
         found, unseen = self.encode(sensitive_features)

@@ -33,10 +33,16 @@ MISSING_CODES = frozenset({-1, -7, -8, -9, -77, -88, -99, -999, -9999, 7, 8, 9, 
 """Numbers by which surveys and old databases write that a value is missing."""
 FEATURE_CODES = frozenset({-7, -8, -9, -77, -88, -99, *(s * (10**k - 1) for s in (1, -1) for k in range(3, 9))})
 """Those of them that are looked for among amounts, of which many are small."""
+CLASSES = (
+    "bound the rates of every class (class_demographic_parity, class_recall_parity, class_equalized_odds, class_error_parity) or the recall of "
+    "a class, which need no positive one."
+)
+OF_CLASSES = f"with fb.FairClassifier {CLASSES}"
+"""The same for those who decide between two classes alone."""
 REGRESSOR = "or predict the number itself with fb.FairRegressor."
 
 
-def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, Any]]:
+def binary_labels(y: Any, positive: Any = None, instead: str = CLASSES) -> tuple[np.ndarray, tuple[Any, Any]]:
     """Two-valued labels as 0 and 1.
 
     y: (n,) or (n, 1) numbers, also decimals, bools or strings, in a list, numpy array, torch tensor or Series of any
@@ -44,18 +50,18 @@ def binary_labels(y: Any, positive: Any = None) -> tuple[np.ndarray, tuple[Any, 
     positive: the value that becomes 1; its text is enough (``"1"`` for the number 1). Without it the greater of the two
     in sorted order is positive: 1 of 0/1, 1 of -1/1, True, "yes" of no/yes, ">50K" of <=50K/>50K. Say it for pairs such
     as "approved"/"denied", where the alphabet does not know which one is meant; where it takes the one that says no, a
-    DataWarning asks.
+    DataWarning asks. instead: what to do with the labels of more classes, after "take that, or".
 
     Returns: (codes, classes): (n,) int64 in {0, 1}, and (negative, positive) as Python values.
     Raises: DataError where labels are missing, not finite, of mixed types, or have one value or more than two.
     """
-    return positive_last(*class_labels(y), positive, y)
+    return positive_last(*class_labels(y), positive, y, instead)
 
 
 def positive_last(
-    codes: np.ndarray, classes: tuple[Any, ...], positive: Any = None, y: Any = None
+    codes: np.ndarray, classes: tuple[Any, ...], positive: Any = None, y: Any = None, instead: str = CLASSES
 ) -> tuple[np.ndarray, tuple[Any, Any]]:
-    """What `class_labels` returned for two classes, with the positive one as class 1; positive as in `binary_labels`.
+    """What `class_labels` returned for two classes, with the positive one as class 1; positive and instead as in `binary_labels`.
 
     y: the labels; where they are ordered categories, and in that order the other one is the greater, a DataWarning asks.
     Raises: DataError where there are more than two classes, or none of them is `positive`.
@@ -64,7 +70,7 @@ def positive_last(
         if len({unspelled(c) for c in classes}) == 2:
             raise DataError(two_needed(codes, classes))
         what = None if positive is None else f"positive={plain_repr(positive)}"
-        raise DataError(f"{two_needed(codes, classes, what, positive)} {BINARY}")
+        raise DataError(f"{two_needed(codes, classes, what, positive, instead)} {BINARY}")
     if positive is not None:
         top = [i for i, v in enumerate(classes) if v == positive and isinstance(v, str) == isinstance(positive, str)]
         top = top or [i for i, v in enumerate(classes) if is_label(v, positive)]
@@ -146,9 +152,11 @@ def differently_spelled(classes: Sequence[Any]) -> str:
     return f"Of these {', and '.join(alike)} differ only in capitals or blanks." if alike else ""
 
 
-def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = None, positive: Any = None) -> str:
+def two_needed(
+    codes: np.ndarray, classes: tuple[Any, ...], what: str | None = None, positive: Any = None, instead: str = CLASSES
+) -> str:
     """What is said where `what`, None for all that was asked, needs two classes and the labels, of class numbers `codes`
-    (n,), have more. positive: the label that was named as positive, if one was."""
+    (n,), have more. positive: the label that was named as positive, if one was. instead: as in `binary_labels`."""
     if len({unspelled(c) for c in classes}) == 2:
         shown = shortlist(classes, quoted=True)
         return (
@@ -173,11 +181,7 @@ def two_needed(codes: np.ndarray, classes: tuple[Any, ...], what: str | None = N
         )
     known = rest if missing else [c for c in classes if not _is_blank(c)]
     one = next((c for c in known if positive is not None and str(c).strip() == str(positive).strip()), known[0])
-    return (
-        f"{needed} Make a label of one class against the rest, such as y == {one!r}, and take that, or bound the rates of every class "
-        "(class_demographic_parity, class_recall_parity, class_equalized_odds, class_error_parity) or the recall of a class, which need no "
-        "positive one."
-    )
+    return f"{needed} Make a label of one class against the rest, such as y == {one!r}, and take that, or {instead}"
 
 
 def _is_blank(label: Any) -> bool:

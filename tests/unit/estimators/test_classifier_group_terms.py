@@ -80,7 +80,7 @@ def test_groups_that_are_not_known_are_refused_and_missing_ones_have_the_weights
     X, y, race = table(300)
     fair = made(BOUND, budget="40 steps").fit(X, y, race)
     for ask in (fair.predict, fair.decision_function, fair.predict_proba):
-        with pytest.raises(DataError, match="pass sensitive_features= with race"):
+        with pytest.raises(DataError, match="as sensitive_features=, with race"):
             ask(X)
     with pytest.raises(DataError, match="1 of 300 rows have a race that was not among the training rows"):
         fair.predict(X, pd.Series(["d", *race[1:]], name="race"))

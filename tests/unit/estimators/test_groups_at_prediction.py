@@ -107,7 +107,7 @@ def test_the_accuracy_of_such_decisions_is_that_of_predict_also_in_cross_validat
     assert fair.score(X, y, sensitive_features=sex) == right.mean()
     weight = np.where(sex == "F", 3.0, 1.0)
     assert fair.score(X, y, weight, sensitive_features=sex) == pytest.approx(np.average(right, weights=weight))
-    with pytest.raises(DataError, match="pass sensitive_features= with group"):
+    with pytest.raises(DataError, match="as sensitive_features=, with group"):
         fair.score(X, y)
     with config_context(enable_metadata_routing=True):
         routed = made().set_fit_request(sensitive_features=True)
@@ -118,7 +118,7 @@ def test_the_accuracy_of_such_decisions_is_that_of_predict_also_in_cross_validat
 def test_predictions_need_the_groups_and_only_then():
     X, y, sex = table()
     fair = clone(made()).fit(X, y, sensitive_features=sex)
-    with pytest.raises(DataError, match="pass sensitive_features= with group"):
+    with pytest.raises(DataError, match="as sensitive_features=, with group"):
         fair.predict(X)
     with pytest.warns(UserWarning, match="the threshold of all rows together decides them"):
         fair.predict(X, np.full(len(y), "X"))
