@@ -16,7 +16,7 @@ from scipy import sparse
 from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.plan import CellColumn, Plan
-from fairbound.fairness.statistics import RowFunction, Table
+from fairbound.fairness.statistics import SELECTED, ClassShare, RowFunction, Table
 from fairbound.postprocessing.curves import Curve
 
 WRONG: Table = ((0, 1), (1, 0))
@@ -133,6 +133,8 @@ def check_linear(plan: Plan) -> None:
 def _table(column: CellColumn) -> Table | None:
     """The weights of a column's decisions by label and decision; None where it averages something else."""
     function = column.function
+    if isinstance(function, ClassShare):  # of the second class: of two it alone is compared
+        return SELECTED
     if not isinstance(function, RowFunction):
         return None
     return WRONG if function.per_class else function.table
