@@ -141,7 +141,7 @@ def measured(key: tuple[str, int, str, str, float], fit: Callable) -> dict[str, 
 
 
 def by_heart(classifier: Any, data: Prepared) -> bool:
-    return knows_by_heart(classifier, data.X_train, data.y_train.astype(int), np.ones(len(data.y_train)))
+    return bool(knows_by_heart(classifier, data.X_train, data.y_train.astype(int), np.ones(len(data.y_train))))
 
 
 def points(of: pd.DataFrame, method: str, value: float, part: str) -> list[list[float]]:

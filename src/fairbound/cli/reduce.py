@@ -23,9 +23,11 @@ from fairbound.cli.rows import read_rows
 from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
 from fairbound.cli.training import value_in_training
 from fairbound.cli.training_options import FitOptions
+from fairbound.estimators.plug_in import ExpectedGain
 from fairbound.estimators.reduction import Reduction
 from fairbound.estimators.reduction_fits import own_threshold
 from fairbound.postprocessing.scoring import CODES, scores_of
+from fairbound.rows.labels import CLASSES
 
 NOT_FOR_ESTIMATORS = (
     "model", "algorithm", "objective", "weight_decay", "budget", "batch_size", "certify", "use_groups_at_prediction",
@@ -46,7 +48,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     bounds = stated_bounds(options.constraint, options.cross)
     check_of_classes(bounds, "fit")
     check_not_read(options.out / DECISIONS, options.data)
-    rows = read_rows(options)
+    rows = read_rows(options, instead=f"without --estimator {CLASSES}")
     rows.check_bounds(bounds)
     of_table = table_options(options)
     parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), of_table)
@@ -135,8 +137,8 @@ def _judged(
         **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes,
                      rows.split_by),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
-               "algorithm": "plug-in" if fair.folds_ else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
-        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts["shortfall"]]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train, bounds)],
+               "algorithm": "plug-in" if isinstance(fair.estimator_, ExpectedGain) else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
+        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts[said] for said in ("shortfall", "nothing_learnt", "known_rows")]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train, bounds)],
         notes=[*rows.notes, *[value_in_training(c["text"], c["train_value"]) for c in facts["constraints"]], NOT_SAVED],
     )  # fmt: skip
     claim_no_probability(found)

@@ -10,7 +10,7 @@ Departs: one of the models fitted on the way is returned, with one threshold on 
 all of them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the
 best lottery is far more accurate there, a weighted sum of the models' scores may take the place of one
 (`fairbound.estimators.sum_of_fits`). Grid: the mean multipliers of the run are tried too, scaled by several factors
-(their section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in`.
+(their section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in` and `TriedByOthers`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.plug_in import PlugIn
-from fairbound.estimators.reduction_fits import Told, Tried
+from fairbound.estimators.reduction_fits import Told, Tried, TriedByOthers
 from fairbound.estimators.reduction_report import Facts, reduction_report, warn_of_reduction
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.bound import groups_wanted
@@ -35,14 +35,15 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.costs import checked_costs, costs_for, without_class_weight
-from fairbound.postprocessing.folds import FOLDS, check_folds, knows_by_heart
+from fairbound.postprocessing.folds import BETTER_KNOWN, FOLDS, check_folds, knows_by_heart, nearly_all_right
+from fairbound.postprocessing.rule import margins
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.postprocessing.weights import refuses_weights, takes_weights, weighted_part
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.weighted import warn_of_weights
 from fairbound.tables.naming import named_features
@@ -65,9 +66,10 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
         heart. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
         whose mean probabilities give what a positive decision is worth (`fairbound.estimators.plug_in`); bounds and
-        threshold are judged on training rows by a fit that had not seen them. The classifier then needs
-        `predict_proba`. "auto" takes 5 where a fit to four fifths of the rows is right on more of these than of the
-        others, by 0.05 and by three standard errors.
+        threshold are judged on training rows by a fit that had not seen them. A classifier without `predict_proba`,
+        as an SVC, is fitted K times at all multipliers, and decides by the mean of these fits. "auto" takes 5 where a
+        fit to four fifths of the rows is right on more of these than of the others, of all rows or of those of one
+        label, by 0.05 and by three standard errors (without `predict_proba` 0.02 and 1.5).
     costs: of a false positive and of a false negative, by which fits are weighted and models and thresholds chosen;
         (1, 1) maximises accuracy. None takes those of the class_weight of the estimator (of a Pipeline, of its last
         step), given by labels of y or "balanced", and a note says so; (1, 1) where it has none. Either way the fits are
@@ -75,16 +77,18 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     positive: the label that counts as positive; None for the greater one.
     verbose: from 1 on, a line on standard error for each fit.
 
-    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `SumOfFits`, with folds an
+    After fit: classes_, folds_ (0 or K), estimator_ (the fitted model, or a `SumOfFits`, with folds and probabilities an
         `ExpectedGain`, which decide 0 or 1 by `predict` as Reduction does; a fitted model's own `predict` knows nothing
-        of the bounds), threshold_ (a row is positive where its score is above), and fit_report_, plain data of the
+        of the bounds), threshold_ (a row is positive where its score is above; infinite where all rows get the same
+        decision), and fit_report_, plain data of the
         training rows: "feasible" (whether the true bounds are met), "constraints" (with the "train_value" by which it
         was judged, and the "own_value" of what `predict` says of these rows, which differs with folds; "message" says
         where that misses a bound), "accuracy", "costs", "cost" (the mean cost of an error), "lottery_cost" and, of equal
         costs, "lottery_accuracy" (those of the best lottery over the same fits; None where none meets the bounds),
         "shortfall" (what to do where that is better by 0.01 of the larger cost, else None), "no_better_than_constant"
         (whether the same decision for all rows costs as little), "nothing_learnt" (what is said of that, else None),
-        "small_groups", "missing_group_rows" (by attribute), "dropped_groups", "notes", "fits", "multipliers".
+        "known_rows" (what is said where the fit without bounds is right on nearly all rows that it was fitted to, else
+        None), "small_groups", "missing_group_rows" (by attribute), "dropped_groups", "notes", "fits", "multipliers".
     """
 
     estimator: Any = None
@@ -116,14 +120,14 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             no weighted sum of rates; DataError for rows that cannot be used. Warns: ConvergenceWarning where no model
             and threshold meets every bound on the training rows, where a lottery over the same fits is more accurate
             there by 0.01, and where the decisions are no better than the same one for all; DataWarning of groups with
-            too few rows for a bound, and of rows whose group is missing.
+            too few rows for a bound, of rows whose group is missing, and of a model that may know its rows by heart.
         """
         stated = self._checked()
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         sensitive_features = named_features(X, sensitive_features)
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")
-        codes, classes = binary_labels(checked_labels(X, y), self.positive)
+        codes, classes = binary_labels(checked_labels(X, y), self.positive, OF_CLASSES)
         if sensitive_features is None:
             raise groups_wanted(stated[0].text)
         groups, n = Groups.of(sensitive_features), len(codes)
@@ -143,16 +147,21 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tried: Tried | PlugIn
         told = Told(bool(self.verbose))
         with said_once():
-            self.folds_ = self._chosen_folds(estimator, X, codes, weight) if self.folds == "auto" else self.folds
+            known = self._known(estimator, X, codes, weight) if self.folds == "auto" else None
+            self.folds_ = (FOLDS if known else 0) if self.folds == "auto" else self.folds
             told.heading(self.folds_, n)
-            if self.folds_:
+            if self.folds_ and not self._gives_probabilities:
+                tried = TriedByOthers(estimator, X, sweep, self.folds_, told)
+            elif self.folds_:
                 tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_, told)
             else:
                 tried = Tried(estimator, X, sweep, told)
-            self._descend(tried, sweep, self.rounds * (QUICK if self.folds_ else 1))
+            self._descend(tried, sweep, self.rounds * (QUICK if isinstance(tried, PlugIn) else 1))
             lottery = tried.mixed()
             model, threshold, excess, multipliers = tried.best()
             told.ended()
+            untold = known is None and not self.folds_
+            by_heart = untold and isinstance(tried, Tried) and nearly_all_right(tried.first_scores(), codes, weight)
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_
@@ -176,6 +185,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 lottery,
                 tried.fits,
                 self.folds_,
+                by_heart,
             )
         ) | {"threshold": float(threshold)}
         warn_of_reduction(self.fit_report_)
@@ -190,12 +200,13 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"Reduction needs a classifier to fit, as in LogisticRegression(), got {self.estimator!r}."
             )
         last, _ = weighted_part(self.estimator)
-        if self.folds in (0, "auto") and not takes_weights(last):
+        weighs = self.folds in (0, "auto") or not self._gives_probabilities
+        if weighs and not takes_weights(last):
             raise OptionError(
                 f"{type(last).__name__}.fit takes no sample_weight, by which bounds are brought in. Take another "
                 "classifier, or fb.PostProcessor."
             )
-        if self.folds in (0, "auto") and refuses_weights(self.estimator):
+        if weighs and refuses_weights(self.estimator):
             raise OptionError(
                 f"{type(last).__name__} refuses sample_weight, by which bounds are brought in; call "
                 "set_fit_request(sample_weight=True) on it."
@@ -207,18 +218,16 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_folds(self.folds)
         if self.costs is not None:
             checked_costs(self.costs)
-        if self.folds not in (0, "auto") and not self._gives_probabilities:
-            raise OptionError(
-                f"{type(last).__name__} has no predict_proba, which folds={self.folds} needs; take folds=0."
-            )
         return stated
 
     @property
     def _gives_probabilities(self) -> bool:
         return hasattr(self.estimator, "predict_proba")
 
-    def _chosen_folds(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray) -> int:
-        return FOLDS if self._gives_probabilities and knows_by_heart(estimator, X, codes, weight) else 0
+    def _known(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray) -> bool | None:
+        """Whether the model knows its rows by heart; None where that cannot be told."""
+        far = () if self._gives_probabilities else BETTER_KNOWN
+        return knows_by_heart(estimator, X, codes, weight, *far)
 
     def _descend(self, tried: Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
         """Judge under multipliers that follow the missed bounds, then under multiples of their mean."""
@@ -245,9 +254,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return scores_of(self.estimator_, "auto", X, CODES)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """(n,) the model's score minus the threshold, above 0 where the positive label is predicted."""
+        """(n,) the model's score minus the threshold, above 0 where the positive label is predicted; of an infinite
+        threshold finite too, by `fairbound.postprocessing.rule.margins`."""
         check_is_fitted(self)
-        return self._scores(X) - self.threshold_
+        scores = self._scores(X)
+        return margins(scores, np.full(len(scores), self.threshold_))
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) labels; the same input gives the same labels every time."""

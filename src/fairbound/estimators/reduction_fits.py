@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from fairbound.base import progress
 from fairbound.base.errors import OptionError
 from fairbound.estimators.lottery import Lottery, Pairs
 from fairbound.estimators.sum_of_fits import SumOfFits, best_sum
+from fairbound.postprocessing.folds import kinds_of, parts_of
 from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
@@ -88,18 +90,36 @@ class Tried(Rules):
         weights = weights * (len(weights) / weights.sum())
         if len(np.unique(labels[weights > 0])) < 2:
             return self.sweep.excess((labels > 0).astype(float))  # a constant needs no fit
-        model = fitted_to(self.estimator, self.X, labels, weights)
-        scores = self._scores(model)
+        found = self._fitted(labels, weights)
+        if found is None:
+            return self.sweep.excess((labels > 0).astype(float))
+        model, scores, own = found
         self.models.append(model)
         self.pairs.add(scores)
-        own = own_threshold(model)
         self._take(model, multipliers, scores, own)
         excess = self.sweep.excess((scores > own).astype(float))
         self.told.fit(float(excess.max(initial=-1.0)))
         return excess
 
+    def _fitted(self, labels: np.ndarray, weights: np.ndarray) -> tuple[Any, np.ndarray, float] | None:
+        """A model, its scores (n,) and its own threshold; None where it would see one label alone."""
+        model = fitted_to(self.estimator, self.X, labels, weights)
+        return model, self._scores(model), own_threshold(model)
+
     def _scores(self, model: Any) -> np.ndarray:
         return scores_of(model, "auto", self.X, CODES)
+
+    def first_scores(self) -> np.ndarray:
+        """(n,) scores of the first model."""
+        return self._scores(self.models[0])
+
+    def scores(self) -> list[np.ndarray]:
+        """Of every model, in the order of the fits."""
+        return [self._scores(model) for model in self.models]
+
+    def _of_sum(self, model: SumOfFits, parts: list[np.ndarray]) -> np.ndarray:
+        """(n,) scores of a sum of models, whose own are `parts`."""
+        return model.decision_function(self.X)
 
     def mixed(self) -> Lottery:
         """The best lottery over the fits. Where none of these alone is near to it, more are fitted at its multipliers,
@@ -108,13 +128,13 @@ class Tried(Rules):
         if not self._behind(lottery):
             return lottery
         lottery = self.pairs.near(self.fit, lottery)
-        scores = [self._scores(model) for model in self.models]
+        scores = self.scores()
         found = best_sum(self.sweep, scores, lottery)
         if found is not None:
             used = np.flatnonzero(found.weights)
             models, weights = tuple(self.models[k] for k in used), tuple(found.weights[used].tolist())
             model = SumOfFits(models, weights, threshold=found.threshold)
-            self._take(model, lottery.multipliers, model.decision_function(self.X), found.threshold)
+            self._take(model, lottery.multipliers, self._of_sum(model, [scores[k] for k in used]), found.threshold)
         return lottery
 
     def best(self) -> tuple[Any, float, float, np.ndarray]:
@@ -125,3 +145,36 @@ class Tried(Rules):
         if isinstance(model, SumOfFits):
             model = replace(model, threshold=threshold)
         return model, threshold, excess, multipliers
+
+
+class TriedByOthers(Tried):
+    """The same for classifiers without probabilities that know their rows by heart: at all multipliers one fit to the
+    rows outside of each fold, which scores the fold. What is returned decides by the mean of these fits."""
+
+    def __init__(self, estimator: Any, X: Any, sweep: Sweep, folds: int, told: Told):
+        super().__init__(estimator, X, sweep, told)
+        self.parts = parts_of(kinds_of(*np.divmod(sweep.atom, 2), folds), folds)
+        self._unseen: list[np.ndarray] = []
+
+    @property
+    def fits(self) -> int:
+        return len(self.models) * len(self.parts)
+
+    def _fitted(self, labels: np.ndarray, weights: np.ndarray) -> tuple[Any, np.ndarray, float] | None:
+        fits, scores = list[Any](), np.zeros(len(labels))
+        if any(len(np.unique(labels[seen][weights[seen] > 0])) < 2 for seen, _ in self.parts):
+            return None
+        for seen, own in self.parts:
+            if fits:
+                self.told.fit()
+            fits.append(fitted_to(self.estimator, _safe_indexing(self.X, seen), labels[seen], weights[seen]))
+            scores[own] = scores_of(fits[-1], "auto", _safe_indexing(self.X, own), CODES)
+        self._unseen.append(scores)
+        threshold = own_threshold(fits[0])
+        return SumOfFits(tuple(fits), (1 / len(fits),) * len(fits), threshold=threshold), scores, threshold
+
+    def scores(self) -> list[np.ndarray]:
+        return self._unseen
+
+    def _of_sum(self, model: SumOfFits, parts: list[np.ndarray]) -> np.ndarray:
+        return np.asarray(sum(weight * part for weight, part in zip(model.weights, parts, strict=True)))

@@ -18,7 +18,13 @@ FOLDS = 5
 BY_HEART, ERRORS = 0.05, 3.0
 """A classifier knows its rows by heart that is right on more of them than of held-out rows,
 by this share and so many standard errors."""
-FEWEST = 100
+BETTER_KNOWN = 0.02, 1.5
+"""The same where folds cost little, so that scores of known rows are soon not taken."""
+FEWEST = 30
+FURTHER = 1.0
+"""More standard errors than of all rows are asked of those of one label, as either may differ by chance."""
+HELD = 30
+"""So many held-out rows of each label tell enough of a fit."""
 WRONG = 0.01
 """At most this share of the rows is wrong, and of the errors of a constant at most ten times this, where nearly all are
 right."""
@@ -39,25 +45,58 @@ def parts_of(kind: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
         return list(splitter(count, shuffle=True, random_state=0).split(kind, kind))
 
 
+def kinds_of(group: np.ndarray, label: np.ndarray, count: int) -> np.ndarray:
+    """(n,) kinds for `parts_of`: the group and label of a row, 0 or 1, and of kinds too rare for every fold the label
+    alone, so that no fold has all rows of a label that has `count`."""
+    kind = 2 * (group + 1) + label
+    return np.where(np.bincount(kind)[kind] < count, label, kind)
+
+
 def knows_by_heart(
     estimator: Any, X: Any, labels: np.ndarray, weight: np.ndarray, share: float = BY_HEART, errors: float = ERRORS
-) -> bool:
-    """Whether a fit to four fifths of the rows is far more often right on these than on the others: by this share and so
-    many standard errors. labels: (n,) of two values; weight: (n,).
+) -> bool | None:
+    """Whether a fit to four fifths of the rows is far more often right on these than on the others, of all rows or of
+    those of one label: by this share and so many standard errors (of one label FURTHER more). labels: (n,) of two
+    values; weight: (n,).
 
-    False for fewer than FEWEST rows of positive weight, or than 5 of a label, where that cannot be told."""
+    One fit tells it where HELD rows of each label are held out, else up to five do.
+    None for fewer than FEWEST rows of positive weight, or than 5 of a label, and of a model
+    without `predict`, where that cannot be told."""
     some = np.flatnonzero(weight)
     values, code = np.unique(labels[some], return_inverse=True)
-    if len(some) < FEWEST or len(values) < 2 or np.bincount(code).min() < 5:
-        return False
-    seen, held = (some[part] for part in parts_of(code, FOLDS)[0])
-    model = _fitted(estimator, X, labels, weight, seen)
-    right = [
-        np.average(model.predict(_safe_indexing(X, part)) == labels[part], weights=weight[part])
-        for part in (seen, held)
-    ]
-    error = (right[1] * (1 - right[1]) / len(held)) ** 0.5
-    return bool(right[0] - right[1] > max(share, errors * error))
+    if len(some) < FEWEST or len(values) < 2 or np.bincount(code).min() < FOLDS:
+        return None
+    parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # seen, held
+    right: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for fold in parts_of(code, FOLDS):
+        model = _fitted(estimator, X, labels, weight, some[fold[0]])
+        if not hasattr(model, "predict"):
+            return None
+        for k, rows in enumerate(some[part] for part in fold):
+            parts[k].append(rows)
+            right[k].append(model.predict(_safe_indexing(X, rows)) == labels[rows])
+        if np.unique(labels[np.concatenate(parts[1])], return_counts=True)[1].min() >= HELD:
+            break
+    seen, held = (
+        _shares(np.concatenate(a), np.concatenate(b), labels, weight) for a, b in zip(parts, right, strict=True)
+    )
+    wanted = (errors, errors + FURTHER, errors + FURTHER)
+    return any(
+        known - of > max(share, times * _error(of, rows))
+        for times, (known, _), (of, rows) in zip(wanted, seen, held, strict=True)
+    )
+
+
+def _shares(rows: np.ndarray, right: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> list[tuple[float, int]]:
+    """The share of `rows` (k,) that are right (k,), and their number: of all, and of those of each label."""
+    among = [np.full(len(rows), True), *(labels[rows] == value for value in np.unique(labels[rows]))]
+    return [(float(np.average(right[of], weights=weight[rows[of]])), int(of.sum())) for of in among]
+
+
+def _error(share: float, rows: int) -> float:
+    """The standard error of a share of so many rows, with one more row right and one more wrong, so that it is not 0."""
+    share = (share * rows + 1) / (rows + 2)
+    return (share * (1 - share) / rows) ** 0.5
 
 
 def nearly_all_right(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> bool:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text, sum_of_content
+from fairbound.base.names import shortlist
 from fairbound.base.said_once import said_once
 from fairbound.base.version import __version__
 from fairbound.fairness.bound import groups_wanted
@@ -26,8 +28,10 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.folds import (
+    BETTER_KNOWN,
     FOLDS,
     check_folds,
+    kinds_of,
     knows_by_heart,
     nearly_all_right,
     parts_of,
@@ -38,7 +42,7 @@ from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, sc
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, check_lengths, no_groups
-from fairbound.rows.labels import binary_labels
+from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.weighted import warn_of_weights
 from fairbound.tables.naming import named_features
@@ -56,14 +60,11 @@ ALIKE = (
 NOT_KNOWN = (
     "{} is missing in {:,} of the rows of fit; these have a threshold of their own, and no bound holds for them."
 )
+UNLOOKED = "Thresholds do not look at {}, which no stated bound compares, and accuracy_bound and lowest_cost are of thresholds that do not."
 ONE_ROW = (
     "one row is decided by a draw, and without row_ids= all rows that are scored one by one get the same draw, so that the bound no longer "
     "holds in the mean. Pass the row's identifier as row_ids=[...]."
 )
-
-
-BETTER_KNOWN = 0.02, 1.5
-"""From which share and how many standard errors on scores of known rows are not taken; more folds cost little here."""
 KNOWN = (
     "The model's scores are right on nearly all rows of fit, as those of a model are that knows these rows by heart; the bound is then kept on "
     "them alone. If the model was fitted to them, pass rows that it has not seen, or leave its fit to PostProcessor: prefit=False, folds=5."
@@ -147,7 +148,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
-        codes, classes = binary_labels(y, self.positive)
+        codes, classes = binary_labels(y, self.positive, OF_CLASSES)
         compared = [b.text for b in stated if "groups" in b.needs]
         if compared and sensitive_features is None:
             raise groups_wanted(compared[0])
@@ -164,7 +165,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
             if weight is not None:
                 warn_of_weights(weight)
-            self.folds_ = self._chosen_folds(X, codes, weight) if fits else 0
+            known = self._known(X, codes, weight) if fits and self.folds == "auto" else None
+            self.folds_ = (FOLDS if known else 0) if self.folds == "auto" else int(self.folds)
             if self.folds_:
                 scores = self._scores_by_others(X, codes, groups, weight)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -177,11 +179,13 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         )
         self.fit_report_ |= {"folds": self.folds_, "judged_on": JUDGED.format(BY_OTHERS if self.folds_ else "")}
         unknown = {name: n for name, n in groups.unknown().items() if name in self.rule_.attributes}
+        if unlooked := [name for name in groups.attributes if name not in self.rule_.attributes]:
+            notes = [*notes, UNLOOKED.format(shortlist(unlooked, quoted=True))]
         self.fit_report_ |= {"notes": notes, "missing_group_rows": unknown}
         for name, n in unknown.items():
             if n:
                 warnings.warn(NOT_KNOWN.format(name, n), DataWarning, stacklevel=2)
-        untried = self.estimator is not None and (not fits or self.folds == 0)  # on rows that it had not seen
+        untried = self.estimator is not None and not self.folds_ and known is None  # on rows that it had not seen
         if untried and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
             warnings.warn(KNOWN, DataWarning, stacklevel=2)
@@ -208,6 +212,11 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         check_choice("unknown", self.unknown, ("pooled", "raise"))
         if self.prefit not in (True, False, "auto"):
             raise OptionError(f"prefit must be True, False or 'auto', got {self.prefit!r}.")
+        if not isinstance(self.random_state, Integral | None):
+            raise OptionError(
+                f"random_state must be a whole number or None, got {type(self.random_state).__name__}: a row's draw depends on it "
+                "and on the row's identifier alone."
+            )
         return stated
 
     def _fits_the_model(self) -> bool:
@@ -224,16 +233,14 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             raise OptionError(f"{type(model).__name__} has no fit method; pass it fitted, with prefit=True.")
         return True
 
-    def _chosen_folds(self, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> int:
-        if self.folds != "auto":
-            return int(self.folds)
+    def _known(self, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> bool | None:
+        """Whether the model knows its rows better than others; None where that cannot be told."""
         even = np.ones(len(codes)) if weight is None else weight
-        can = hasattr(self.estimator_, "predict")
-        return FOLDS if can and knows_by_heart(self.estimator, X, self.classes_[codes], even, *BETTER_KNOWN) else 0
+        return knows_by_heart(self.estimator, X, self.classes_[codes], even, *BETTER_KNOWN)  # more folds cost little
 
     def _scores_by_others(self, X: Any, codes: np.ndarray, groups: Groups, weight: np.ndarray | None) -> np.ndarray:
         """(n,) scores of every row by a fit that had not seen it."""
-        _, kind = np.unique(np.column_stack([groups.codes, codes]), axis=0, return_inverse=True)
+        group = np.unique(groups.codes, axis=0, return_inverse=True)[1].ravel() if groups.attributes else 0 * codes
         return scores_by_others(
             self.estimator,
             self.scores,
@@ -241,7 +248,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             self.classes_[codes],
             self.classes_,
             np.ones(len(codes)) if weight is None else weight,
-            parts_of(kind.ravel(), self.folds_),
+            parts_of(kinds_of(group, codes, self.folds_), self.folds_),
         )
 
     # -- predicting ---------------------------------------------------------------------------------------------
@@ -350,4 +357,5 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             raise OptionError("the scores were a function, which is not saved; pass it as scores=.")
         self = cls(estimator, stated, prefit=True, scores=how, positive=classes[1], **options)
         self.classes_, self.rule_, self.fit_report_, self.estimator_ = np.array(classes), rule, report, estimator
+        self.folds_ = report.get("folds", 0)
         return self

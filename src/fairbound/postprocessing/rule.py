@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.rows.groups import AND, MISSING, Groups, cross
+from fairbound.rows.groups import AND, MISSING, Groups, cross, label_text
 
 Unknown = Literal["pooled", "raise"]
 
@@ -82,16 +82,8 @@ class GroupRule:
         return out
 
     def margins(self, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """(n,) score minus threshold, above 0 where the decision is positive. Of a rule that is not random.
-
-        Where a group's decision is always positive, log(1 + exp(score)), and where it never is, -log(1 + exp(-score)):
-        they rise with the score and never change their sign.
-        """
-        thresholds = np.array([t[0] for t in self.thresholds] + [self.pooled])[group]
-        always = np.maximum(np.logaddexp(0, scores), np.finfo(float).tiny)
-        finite = np.where(np.isfinite(thresholds), thresholds, 0.0)
-        fixed = np.where(thresholds < 0, always, -np.logaddexp(0, -scores))
-        return np.where(np.isfinite(thresholds), np.nan_to_num(scores - finite), fixed)
+        """(n,) score minus threshold, as `margins` has it. Of a rule that is not random."""
+        return margins(scores, np.array([t[0] for t in self.thresholds] + [self.pooled])[group])
 
     def _flat(self, codes: np.ndarray) -> np.ndarray:
         sizes = [len(known) + 1 for known in self.labels]
@@ -135,9 +127,23 @@ class GroupRule:
         return made
 
 
+def margins(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """(n,) score minus threshold, a finite number above 0 where the score is above.
+
+    Where the decision is always positive, log(1 + exp(score)), and where it never is, -log(1 + exp(-score)): they rise
+    with the score and never change their sign.
+    """
+    always = np.maximum(np.logaddexp(0, scores), np.finfo(float).tiny)
+    finite = np.where(np.isfinite(thresholds), thresholds, 0.0)
+    fixed = np.where(thresholds < 0, always, -np.logaddexp(0, -scores))
+    return np.where(np.isfinite(thresholds), np.nan_to_num(scores - finite), fixed)
+
+
 def draws(seed: int, row_ids: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """(n,) numbers in [0, 1): a function of the seed and the text of each row's identifier alone."""
-    keys = (hashlib.blake2b(f"{seed}/{row}".encode(), digest_size=8).digest() for row in row_ids)
+    """(n,) numbers in [0, 1): a function of the seed and the text of each row's identifier alone; 1.0 is 1, as in groups."""
+    ids = np.asarray(row_ids)
+    texts = [label_text(row) for row in (ids.tolist() if ids.dtype.kind == "f" else ids)]
+    keys = (hashlib.blake2b(f"{seed}/{row}".encode(), digest_size=8).digest() for row in texts)
     return np.array([int.from_bytes(key, "big") >> 11 for key in keys], dtype=np.float64) / 2**53
 
 

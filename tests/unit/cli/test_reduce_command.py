@@ -114,6 +114,52 @@ def test_folds_judge_the_bound_by_rows_that_a_fit_had_not_seen(people, tmp_path,
     )
     whole = json.loads((tmp_path / "o" / "audit.json").read_text())
     assert whole["model"]["algorithm"] == "plug-in" and whole["model"]["steps"] == 9
+    assert main([*given, "--estimator", "sklearn.svm.LinearSVC", "--json"]) in (0, 1, 3)
+    whole = json.loads((tmp_path / "o" / "audit.json").read_text())
+    assert whole["model"]["algorithm"] == "reduction" and whole["model"]["steps"] % 3 == 0
+
+
+def test_one_answer_for_all_is_judged_and_is_a_warning_of_the_page(people, tmp_path):
+    frame = pd.read_csv(people)
+    frame.assign(a=(frame["sex"] == "M") * 1, b=0).to_csv(
+        people, index=False
+    )  # the features tell no more than the group
+    given = [
+        "fit",
+        "--data",
+        str(people),
+        "--label",
+        "hired",
+        "--group",
+        "sex",
+        "--out",
+        str(tmp_path / "o"),
+        "--quiet",
+    ]
+    stump = "sklearn.tree.DecisionTreeClassifier(max_depth=1)"
+    assert main([*given, "--constraint", "demographic_parity <= 0.01", "--estimator", stump]) in (0, 1, 3)
+    said = json.loads((tmp_path / "o" / "audit.json").read_text())["warnings"]
+    assert any("the decisions are no more accurate than the same one for all rows" in line for line in said)
+
+
+def test_labels_of_three_values_need_another_model(people, tmp_path, capsys):
+    frame = pd.read_csv(people)
+    frame.assign(hired=np.arange(len(frame)) % 3).to_csv(people, index=False)
+    given = [
+        "fit",
+        "--data",
+        str(people),
+        "--label",
+        "hired",
+        "--group",
+        "sex",
+        "--out",
+        str(tmp_path / "o"),
+        "--quiet",
+    ]
+    bound = ["--constraint", "class_recall_parity <= 0.1", "--estimator", "sklearn.naive_bayes.GaussianNB"]
+    assert main([*given, *bound]) == 2
+    assert "without --estimator bound the rates of every class" in capsys.readouterr().err
 
 
 def test_what_is_lost_to_a_lottery_is_a_warning_of_the_page(people, tmp_path, monkeypatch):

@@ -34,6 +34,14 @@ from fairbound.postprocessing.folds import knows_by_heart
 from fairbound.postprocessing.sweep import sweep_of
 from fairbound.rows.groups import Groups
 
+
+class Unweighted(LinearSVC):
+    """Has no probabilities, and takes no weights."""
+
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
 BOUNDS = ("demographic_parity <= 0.03", "equalized_odds <= 0.04", "error_rate_parity[overall] <= 0.02",
           "demographic_parity_ratio >= 0.9", "equal_opportunity[best] <= 0.03", "equalized_odds[sum] <= 0.06")  # fmt: skip
 LAX = "demographic_parity <= 0.2"  # which a fit meets soon, for claims of what a door takes
@@ -172,14 +180,15 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
 @pytest.mark.parametrize(
     ("model", "n", "folds", "weighted"),
     [(RandomForestClassifier(10, random_state=0), 400, 5, True), (make_pipeline(RandomForestClassifier(5, random_state=0)), 400, 5, False),
-     (RandomForestClassifier(5, random_state=0), 99, 0, False), (LogisticRegression(), 400, 0, True), (SVC(C=100, gamma=50), 200, 0, True)],
+     (RandomForestClassifier(5, random_state=0), 99, 5, False),
+     (LogisticRegression(), 400, 0, True), (SVC(C=100, gamma=50), 200, 5, True), (LinearSVC(), 400, 0, True)],
 )  # fmt: skip
 def test_folds_are_taken_by_themselves_for_a_model_that_knows_its_rows_by_heart(model, n, folds, weighted):
     X, y, groups = rows(1, n=n)
     y = np.where(np.random.default_rng(0).random(n) < 0.2, "no", y)  # which nobody can know
     weight = np.random.default_rng(1).integers(0, 4, n) if weighted and n > 100 else None
     known = knows_by_heart(model, X, (y == "yes").astype(int), np.ones(n) if weight is None else weight)
-    assert known == (folds == 5 or isinstance(model, SVC))  # which gives no probabilities
+    assert known == (folds == 5)
     own, stated = (fb.Reduction(model, "demographic_parity <= 0.1", folds=k, rounds=1) for k in ("auto", folds))
     for made in (own, stated):
         made.fit(X, y, groups["sex"], sample_weight=weight)
@@ -191,8 +200,29 @@ def test_what_is_far_more_on_known_rows_is_told_from_chance_and_of_rows_that_cou
     forest, even, plain = RandomForestClassifier(10, random_state=0), np.ones(1000), (X[:, 0] > 0).astype(int)
     noisy = np.where(np.random.default_rng(0).random(1000) < 0.2, 1 - plain, plain)
     assert knows_by_heart(forest, X, noisy, even) and not knows_by_heart(forest, X, plain, even)
-    assert not knows_by_heart(forest, X, noisy, (np.arange(1000) < 90).astype(float))
-    assert not knows_by_heart(forest, X, (np.arange(1000) < 4).astype(int), even)
+    assert knows_by_heart(forest, X, noisy, (np.arange(1000) < 29).astype(float)) is None
+    assert knows_by_heart(forest, X, (np.arange(1000) < 4).astype(int), even) is None
+    assert knows_by_heart(forest, X, plain, even) is False
+
+
+class Counted(RandomForestClassifier):
+    """Counts its fits, of clones too."""
+
+    fits = 0
+
+    def fit(self, *args, **options):
+        Counted.fits += 1
+        return super().fit(*args, **options)
+
+
+@pytest.mark.parametrize("rare", [60, 160])
+def test_rows_of_a_rare_label_tell_what_is_known_by_heart_and_more_fits_hold_enough_of_them_out(rare):
+    """3 or 8 % of the rows, which nothing tells: right on all of the known ones, on hardly one of the others, and on all rows by less than 0.05."""
+    X, _, _ = rows(1, n=2000)
+    target = (np.random.default_rng(0).permutation(2000) < rare).astype(int)
+    Counted.fits, forest = 0, Counted(10, random_state=0)
+    assert knows_by_heart(forest, X, target, np.ones(2000)) and Counted.fits == (3 if rare == 60 else 1)
+    assert knows_by_heart(LogisticRegression(), X, target, np.ones(2000), 0.02, 1.5) is False
 
 
 def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
@@ -305,7 +335,7 @@ def test_gains_by_true_probabilities_are_nearly_the_best_decisions(stated):
     ("change", "error", "words"),
     [({"constraint": None}, OptionError, "at least one bound"), ({"estimator": None}, OptionError, "needs a classifier"),
      ({"estimator": KNeighborsClassifier()}, OptionError, "takes no sample_weight"), ({"rounds": 0}, OptionError, "rounds"),
-     ({"folds": 1}, OptionError, "folds must be \"auto\", 0"), ({"folds": 3, "estimator": LinearSVC()}, OptionError, "no predict_proba"),
+     ({"folds": 1}, OptionError, "folds must be \"auto\", 0"), ({"folds": 3, "estimator": Unweighted()}, OptionError, "takes no sample_weight"),
      ({"step": 0}, OptionError, "step"), ({"constraint": "f1_parity <= 0.1"}, OptionError, "no weighted sum"),
      ({"constraint": "loss_gap <= 0.1"}, OptionError, "no weighted sum"), ({"groups": None}, DataError, "needs fit"),
      ({"groups": ["a"]}, DataError, "sensitive_features 1")],

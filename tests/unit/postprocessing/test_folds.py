@@ -89,7 +89,40 @@ def test_nearly_all_right_is_more_than_a_rare_label():
     codes = (np.arange(1000) < 8).astype(int)
     assert not nearly_all_right(np.zeros(1000), codes, None)
     assert nearly_all_right(codes + 0.0, codes, None)
-    assert not nearly_all_right(codes + 0.0, codes, (np.arange(1000) < 90).astype(float))
+    assert not nearly_all_right(codes + 0.0, codes, (np.arange(1000) < 29).astype(float))
+    assert nearly_all_right(codes + 0.0, codes, (np.arange(1000) < 90).astype(float))
+
+
+def test_a_rare_label_that_a_forest_knows_by_heart_takes_folds():
+    """1.5 % of the labels, which hardly anything tells: of all rows known ones are right more often by less than 0.02."""
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(2000, 4)), rng.choice(["F", "M"], 2000)
+    tells = X[:, 0] + 2 * rng.normal(size=2000)
+    y = (tells > np.sort(tells)[-31]).astype(int)
+    fair = fb.PostProcessor(FOREST, BOUND, costs=(1, 30)).fit(X, y, sex)
+    assert y.mean() == 0.015 and fair.folds_ == 5 and fair.fit_report_["cost"] > 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_tables_take_folds_too_and_smaller_ones_are_spoken_of(seed):
+    X, y, sex = table(90, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", ".*too few training rows", DataWarning)
+        assert fb.PostProcessor(FOREST, "demographic_parity <= 0.1").fit(X, y, sex).folds_ == 5
+        rare = np.arange(90) % 23 == 0  # 4 rows, of which nothing can be told
+        with pytest.warns(DataWarning, match="right on nearly all rows of fit"):
+            assert fb.PostProcessor(FOREST, "demographic_parity <= 0.1").fit(X, rare.astype(int), sex).folds_ == 0
+
+
+def test_folds_keep_rows_of_a_rare_label_in_every_fit():
+    """Its 5 rows are each the last of its group: one fold had them all where kinds were the groups and labels alone."""
+    sex = np.repeat([f"g{k}" for k in range(5)], 20)
+    y = (np.arange(100) % 20 == 19).astype(int)
+    X = np.random.default_rng(0).normal(size=(100, 2)) + y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.3", folds=5).fit(X, y, sex).folds_ == 5
 
 
 def test_folds_that_cannot_be_are_refused():

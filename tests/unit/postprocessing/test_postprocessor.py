@@ -143,7 +143,7 @@ def test_a_group_never_seen_is_decided_by_the_pooled_threshold_or_refused():
     strict = fb.PostProcessor(model, "demographic_parity <= 0.03", unknown="raise").fit(X, y, sex)
     with pytest.raises(UnknownGroupError, match="Correct their groups"):
         strict.predict(X, other)
-    with pytest.raises(DataError, match="pass sensitive_features= with group"):
+    with pytest.raises(DataError, match="pass them by name, as sensitive_features=, with group"):
         made.predict(X)
     with pytest.raises(DataError, match="400 rows to decide but 3 rows of sensitive features"):
         made.predict(X, sex[:3])
@@ -337,6 +337,51 @@ def test_a_group_of_few_rows_is_warned_of_where_thresholds_move_in_steps():
         fb.PostProcessor(constraint="demographic_parity <= 0.3", randomised=True).fit(scores, y, sex)
 
 
+def test_groups_that_no_bound_compares_are_not_looked_at_and_the_report_says_so():
+    X, y, sex = table()
+    model = LogisticRegression().fit(X, y)
+    made = fb.PostProcessor(model, "recall of class 1 >= 0.74").fit(X, y, sex)
+    assert len(made.fit_report_["groups"]) == 1 and (made.predict(X, sex) == made.predict(X)).all()
+    assert any("do not look at 'group'" in said and "accuracy_bound" in said for said in made.fit_report_["notes"])
+    both = {"sex": sex, "race": np.roll(sex, 1)}
+    part = fb.PostProcessor(model, "demographic_parity[by=sex] <= 0.1").fit(X, y, both)
+    assert any("do not look at 'race'" in said for said in part.fit_report_["notes"])
+    assert fb.PostProcessor(model, "demographic_parity <= 0.1").fit(X, y, sex).fit_report_["notes"] == []
+
+
+@pytest.mark.filterwarnings("ignore:One threshold for each group costs much")
+@pytest.mark.parametrize(
+    ("of_classes", "of_two"),
+    [("class_demographic_parity", "demographic_parity"), ("class_equalized_odds", "equalized_odds"),
+     ("class_demographic_parity[overall]", "demographic_parity[overall]")],
+)  # fmt: skip
+def test_of_two_classes_bounds_on_the_shares_of_classes_are_those_on_rates(of_classes, of_two):
+    X, y, sex = table()
+    y = np.where((sex == "F") & (np.random.default_rng(1).random(400) < 0.3), 1 - y, y)  # more errors for one group
+    model = LogisticRegression().fit(X, y)
+    first, second = (fb.PostProcessor(model, f"{name} <= 0.04").fit(X, y, sex) for name in (of_classes, of_two))
+    assert (first.predict(X, sex) == second.predict(X, sex)).all()
+    ours, theirs = (made.fit_report_["constraints"][0]["train_value"] for made in (first, second))
+    assert ours == pytest.approx(theirs) == pytest.approx(fb.measure(of_classes, first.predict(X, sex), y, sex))
+
+
+def test_a_whole_number_as_a_fraction_is_the_same_row():
+    ids = np.arange(50)
+    assert (draws(3, ids) == draws(3, ids.astype(float))).all()
+    assert (draws(3, ids) == draws(3, np.array([*ids[:-1].astype(float), 49], dtype=object))).all()
+    assert (draws(3, np.array([1.0, np.nan, 2.5])) != draws(3, np.array([2.0, 1.5, np.nan]))).all()
+
+
+def test_three_labels_are_sent_to_what_takes_them():
+    X, _, sex = table()
+    labels = np.arange(400) % 3
+    for door in (fb.PostProcessor, fb.Reduction):
+        with pytest.raises(
+            DataError, match=r"labels have 3 values.*with fb\.FairClassifier bound the rates of every class"
+        ):
+            door(LogisticRegression(), "demographic_parity <= 0.1").fit(X, labels, sex)
+
+
 @pytest.mark.filterwarnings("ignore:.*too few training rows")  # of steps of 1/1500
 def test_that_every_row_gets_the_same_decision_is_said_where_nothing_is_better_in_three_digits():
     """The row of the highest score is positive: a mixture may take 15 % of it, which of 3,000 rows three digits do not show."""
@@ -364,6 +409,7 @@ def test_that_every_row_gets_the_same_decision_is_said_where_nothing_is_better_i
     [
         ({"constraint": None}, OptionError, r"needs at least one bound, .*0\.02'\.$"),
         ({"estimator": "loss_gap <= 0.1", "constraint": None}, OptionError, "bound, .* first argument is the model"),
+        ({"random_state": np.random.RandomState(0)}, OptionError, "random_state must be a whole number or None"),
         ({"constraint": "predictive_parity <= 0.1"}, OptionError, "no weighted sum"),
         ({"prefit": "maybe"}, OptionError, "prefit must be"),
         ({"scores": "logits"}, OptionError, "scores must be"),
@@ -427,6 +473,7 @@ def test_the_file_brings_the_decisions_back(tmp_path):
         json.loads(path.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
         again = fb.PostProcessor.load(path, model)
         assert (again.predict(X, sex) == made.predict(X, sex)).all()
+        assert again.folds_ == made.folds_ == 0
         assert again.fit_report_ == made.fit_report_ and (again.classes_ == made.classes_).all()
         assert (again.rule_.codes == made.rule_.codes).all() and again.get_params()["prefit"] is True
     own = fb.PostProcessor(model, "demographic_parity <= 0.1", scores=lambda m, X: m.decision_function(X)).fit(
