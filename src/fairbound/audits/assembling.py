@@ -56,9 +56,12 @@ def assembled(
 
 def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
     """What a reader must know of rows whose group is not known."""
+    if data.get("queries"):
+        what, left = "documents", "but take places in the order and are among all (docs/ranking.md)."
+    else:
+        what, left = "rows", "and no bound on its groups looks at them."
     return [
-        f"{attribute} is not known in {n:,} of {data['rows']:,} rows; they are in none of its groups, and no bound on its "
-        "groups looks at them."
+        f"{attribute} is not known in {n:,} of {data['rows']:,} {what}; they are in none of its groups, {left}"
         for attribute, n in data["missing_group_rows"].items()
         if n
     ]

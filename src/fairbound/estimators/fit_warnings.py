@@ -18,9 +18,11 @@ ROUNDING = 1e-9
 """Excess over a bound, as a share of it or of the unit of its values, that is none."""
 
 
-def missing_group_words(missing: Mapping[str, int]) -> list[str]:
-    """What is said of training rows whose group is not known; missing: their number by attribute."""
-    return [f"{a} is missing in {n:,} training rows; no bound holds for them." for a, n in missing.items() if n]
+def missing_group_words(missing: Mapping[str, int], ranked: bool = False) -> list[str]:
+    """What is said of training rows whose group is not known; missing: their number by attribute. ranked: whether the
+    rows are documents of queries."""
+    also = "; they take places in the order and are among all" if ranked else ""
+    return [f"{a} is missing in {n:,} training rows; no bound holds for them{also}." for a, n in missing.items() if n]
 
 
 def missed_words(stated: Sequence[Bound], values: Sequence[Any], units: Sequence[float] | None = None) -> str:

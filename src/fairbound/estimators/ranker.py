@@ -117,7 +117,10 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)
         self.trajectory_ = trajectory(self.solution_.records, trained.problem)
-        for said in [*encoding_words(self.fit_report_["encoding"]), *missing_group_words(groups.unknown())]:
+        for said in [
+            *encoding_words(self.fit_report_["encoding"]),
+            *missing_group_words(groups.unknown(), ranked=True),
+        ]:
             warnings.warn(said, DataWarning, stacklevel=users_line())
         if stated and not (self.fit_report_["feasible"] and self.fit_report_["best_step"] > 0):
             warnings.warn(self.solution_.message, ConvergenceWarning, stacklevel=users_line())

@@ -269,5 +269,27 @@ def test_documents_without_a_group_are_warned_of():
     X, y, qid, group = some_rows()
     some = np.asarray(group, dtype=object).copy()
     some[::10] = None
-    with pytest.warns(DataWarning, match=f"group is missing in {len(some[::10])} training rows"):
+    with pytest.warns(DataWarning, match=f"group is missing in {len(some[::10])} training rows.*places in the order"):
         FairRanker("pairwise_parity[inter] <= 0.2", budget="20 steps").fit(X, y, qid, some)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("algorithm", ["full_batch_alm", "alm"])
+def test_documents_without_a_group_count_in_training_as_in_audits(algorithm):
+    X, y, qid, group = some_rows()
+    some = np.asarray(group, dtype=object).copy()
+    some[::4] = None
+    bounds = ["pairwise_parity[marginal] <= 0.3", "pairwise_parity[inter] <= 0.3", "exposure_parity <= 0.3",
+              "exposure_parity[merit] <= 0.3"]  # fmt: skip
+    ranker = FairRanker(bounds, algorithm=algorithm, budget="20 steps", random_state=0).fit(X, y, qid, some)
+    found = fb.audit(ranker.predict(X), y, some, bounds, qid=qid)
+    values = [c["value"] for c in found["constraints"]]
+    assert [c["train_value"] for c in ranker.fit_report_["constraints"]] == pytest.approx(values, abs=1e-6)
+    assert any(
+        "documents; they are in none of its groups, but take places in the order" in w for w in found["warnings"]
+    )
+    known = np.array([g is not None for g in some])
+    rows = [(X[:, 0], y, some, qid), (X[known, 0], y[known], some[known], qid[known])]
+    measured = [[fb.measure(bound, *given, qid=of) for bound in bounds] for *given, of in rows]
+    gaps = np.abs(np.diff(measured, axis=0))[0]
+    assert gaps[1] < 1e-12 < gaps[[0, 2, 3]].min()  # pairs across the groups leave them out
