@@ -144,7 +144,7 @@ class AuditCounts:
         notes: Sequence[str] = (),
     ) -> dict[str, Any]:
         """The audit of all rows counted, as `fairbound.audit` returns it: every rate, interval and verdict is the same;
-        mean losses are to rounding, "auc" is None and nothing is compared. classes: the labels that 0 and 1 mean.
+        mean losses are to rounding, "auc" and the scoring rates of "impact" are None and nothing is compared. classes: the labels that 0 and 1 mean.
         power: as of `fairbound.audit`.
 
         Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range, and for a bound
