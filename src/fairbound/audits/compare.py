@@ -7,19 +7,25 @@ as so many rows as give the difference the variance that it has here as a ratio 
 sum(w)^2 / sum(w^2) (Kish 1965).
 
 The value of a bound is a largest contrast of groups, c = max_j c_j. Where several are nearly the largest its bootstrap
-fails, however many rows there are. So only those move by which chance may have made another the largest:
+fails, however many rows there are. So only those move by which chance may have made another the largest. Of what the
+true contrasts may be, given the rows, there are draws (`drawn_again`):
 
-    c_j of the rows; c*_j of rows drawn again, with their weights; s_j the standard deviation of c*_j over the draws
-    J = those j with c_j >= c - sqrt(log n) s_j;  e_j = c*_j - c_j in each draw
+    c_j of the rows; h_j >= l_j the j-th true contrast of a draw, at most and at least; s_j the standard deviation of
+    h_j or l_j over the draws, the larger one
+    J = those j with c_j >= c - sqrt(log n) s_j
 
-c is above its true value by at most the largest e_j of J, and below by at most the e_k of the one k that is truly the
-largest. Which k that is, is not known. So the value of one model less that of the other (') lies above the true
-difference by at most the quantile of max_J e_j - e'_k, for the k of J' at which this quantile is largest. Of ratios,
-which are bounded from below, the least is taken in place of the largest.
+c lies above its true value by at most the largest c_j - l_j of J, and the true value of the other model, ', is
+c'_k + (h'_k - c'_k) at most for the one k that is truly its largest. Which k that is, is not known. So the value of one
+model less that of the other is in truth at least
+
+    c - max_k (c'_k + q_k),   q_k the quantile of max_J (c_j - l_j) + h'_k - c'_k,   k in J'
+
+A model's h_j with the other's l_k are drawn together: what both decide alike cancels. Of ratios, which are bounded from
+below, the least is taken in place of the largest. The recall or error of a class is a rate of its rows.
 
 Source: Andrews, Soares (2010), Econometrica 78, 119-157, for J and sqrt(log n).
-Departs: values that are no largest contrast of groups (areas, percentile intervals, classes) count as one contrast. All
-intervals are asymptotic, and each holds for itself alone.
+Departs: values that are no largest contrast of groups (areas, percentile intervals) count as one contrast, and their
+draws are those of a bootstrap, read as percentiles. Each interval holds for itself alone.
 """
 
 from __future__ import annotations
@@ -35,11 +41,13 @@ from fairbound.audits.decisions import check_decisions_alone
 from fairbound.audits.drawn_again import DrawnAgain
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.names import shortlist
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out
 from fairbound.confidence.single import effective_size
 from fairbound.fairness.bound import check_groups, remarks_on
-from fairbound.fairness.leaving_out import left_out_facts
+from fairbound.fairness.judging import compares_means
+from fairbound.fairness.leaving_out import enough, left_out_facts
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
@@ -53,6 +61,9 @@ from fairbound.rows.weighted import counted
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
 BISECTIONS = 60
+FEW_ROWS = 100
+"""Rows behind a value of a group below which an interval that is no one of shares may be too narrow
+(docs/intervals.md)."""
 
 
 def compare(
@@ -79,7 +90,7 @@ def compare(
     classes: the two labels, the negative one first, or what 0 and 1 of y mean. positive: the positive one alone.
     confidence: in (0.5, 1), of each interval by itself.
     sample_weight: (n,) >= 0.
-    draws, seed: of the bootstrap. Its time grows with draws times rows where a bound on losses or areas is stated.
+    draws, seed: of the values of bounds. Their time grows with draws times rows where a bound on losses or areas is stated.
     Returns: plain data (schema "fairbound.compare/1"). "differences" has for each `name` the values of the `first` and
         the `second`, the `difference`, its `lower` and `upper` (None where nothing varies) and the `rows`.
     Raises: DataError for unusable input, OptionError for options out of range.
@@ -106,10 +117,6 @@ def compare(
     bounds = tuple(b.of_classes(labels).settled_on(both[0].occurring) for b in bounds)  # the same groups in every draw
     changed = int((both[0].predicted != both[1].predicted).sum())
     differences = [*_of_rates(both, confidence, y is not None), *_of_bounds(both, bounds, confidence, draws, seed)]
-    said = [] if changed or not any(b.judged_from == "counts" for b in bounds) else [
-        "No decision differs on these rows, so a bootstrap of them cannot tell how far the values of bounds on decisions differ on "
-        "others; they have no interval here."
-    ]  # fmt: skip
     return {
         "schema": "fairbound.compare/1",
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -122,7 +129,7 @@ def compare(
         "seed": seed,
         "differences": differences,
         "warnings": [
-            *said,
+            *(text for b in bounds for text in _too_narrow(b, both[0])),
             *doubtful_groups(groups.names),
             *remarks_on(bounds, groups.attributes),
             *(f"{b.text}:{text}" for b in bounds if (text := left_out([left_out_facts(b, both[0].occurring)]))),
@@ -222,37 +229,64 @@ def _of_bounds(
 ) -> list[dict[str, Any]]:
     out, n, drawn = [], len(both[0]), DrawnAgain(both, draws, seed)
     for bound in bounds:
+        if one := bound.one_share(both[0]):
+            hits = [share[1] for rows in both if (share := bound.one_share(rows))]
+            out.append(_paired(bound.text, one[0], both[0].mass[1], *hits, confidence=confidence))
+            continue
         values = [float(bound.measure(rows)) for rows in both]
-        difference = values[1] - values[0]
-        found = {"name": bound.text, "first": values[0], "second": values[1], "difference": difference}
+        found = {"name": bound.text, "first": values[0], "second": values[1], "difference": values[1] - values[0]}
         found |= {"lower": None, "upper": None, "rows": n}
         own = drawn.measured(bound)
-        same = [d for d in drawn.contrasts(bound) if d.shape == own.shape]
-        found |= _near_the_largest(own, same, getattr(bound, "compares", "values"), n, confidence)
+        if own.size:
+            most, least = drawn.extremes(bound) if compares_means(bound) else [drawn.percentiles(bound, own.shape)] * 2
+            found |= _near_the_largest(own, most, least, getattr(bound, "compares", "values"), n, confidence)
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
 
 
+def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
+    """What is said of a bound that compares no shares where groups have few rows."""
+    counted = getattr(bound, "counted", None)
+    if bound.judged_from == "counts" or counted is None:
+        return []
+    few = {
+        found.name(int(g)): int(behind[:, g].min())
+        for found, behind in counted(rows.occurring)
+        for g in np.flatnonzero(enough(bound, found, behind) & (behind.min(0) < FEW_ROWS))
+    }
+    if not few:
+        return []
+    named = shortlist([f"{name} ({n})" for name, n in few.items()])
+    return [f"{bound.text}: its interval may be too narrow, as fewer than {FEW_ROWS} rows measure {named}."]
+
+
 def _near_the_largest(
-    own: np.ndarray, drawn: list[np.ndarray], compares: str, n: int, confidence: float
+    own: np.ndarray, largest: np.ndarray, least: np.ndarray, compares: str, n: int, confidence: float
 ) -> dict[str, float]:
-    """Limits of the second value less the first. own: (2, m) the contrasts of n rows; drawn: those of resampled rows."""
-    if len(drawn) < 100 or not own.size:
+    """Limits of the second value less the first. own: (2, m) the contrasts of n rows; largest, least: (2, draws, m)
+    what they are in truth, at most and at least; {} of fewer than 100 draws."""
+    if largest.shape[1] < 100:
         return {}
     sign = -1.0 if compares == "ratios" else 1.0
-    own, moved = sign * own, sign * np.array(drawn)
-    near = own >= own.max(1, keepdims=True) - np.log(n) ** 0.5 * moved.std(0)
-    errors = [(moved[:, k] - own[k])[:, near[k]] for k in range(2)]
-    still = all(np.ptp(each, axis=0).max() == 0 for each in errors)
-    alike = np.array_equal(own[0], own[1]) and np.array_equal(moved[:, 0], moved[:, 1])
+    if sign < 0:
+        own, largest, least = -own, -largest, -least
+    spread = np.array([np.maximum(most.std(0), few.std(0)) for most, few in zip(largest, least, strict=True)])
+    near = own >= own.max(1, keepdims=True) - np.log(n) ** 0.5 * spread
+    above = [(own[k] - least[k])[:, near[k]] for k in range(2)]
+    below = [(largest[k] - own[k])[:, near[k]] for k in range(2)]
+    still = all(np.ptp(each, axis=0).max() == 0 for each in (*above, *below))
+    alike = np.array_equal(own[0], own[1]) and np.array_equal(largest[0], least[1])
     if still or alike:  # an interval of one point would claim certainty
         return {}
 
-    def most(one: np.ndarray, other: np.ndarray) -> float:
-        """How far the first value less the second may lie above the true one."""
-        apart = one.max(1, keepdims=True) - other
-        return float(np.quantile(apart, (1 + confidence) / 2, axis=0).max())
+    def end(k: int) -> float:
+        """A limit from below of the k-th value less the other one."""
+        apart = above[k].max(1, keepdims=True) + below[1 - k]
+        other = own[1 - k][near[1 - k]] + np.quantile(apart, (1 + confidence) / 2, axis=0)
+        return float(own[k].max() - other.max())
 
     value = float(own[1].max() - own[0].max())
-    low, high = min(value, value - most(errors[1], errors[0])), max(value, value + most(errors[0], errors[1]))
-    return {"lower": low, "upper": high} if sign > 0 else {"lower": -high, "upper": -low}
+    low, high = min(value, end(1)), max(value, -end(0))
+    if sign < 0:  # one of a / b and b / a is at most 1
+        low, high = max(-high, -1.0), min(-low, 1.0)
+    return {"lower": low, "upper": high}

@@ -239,6 +239,10 @@ class Bound(ABC):
         value = self.judge(rows, 0.05)["value"]
         return float("nan") if value is None else value
 
+    def one_share(self, rows: Scored) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of a bound on one share of rows, (n,) whether each row is among these, and whether it is a hit; else None."""
+        return None
+
     def contrasts(self, rows: Scored) -> np.ndarray:
         """(m,) the numbers whose largest, of ratios whose least, is the exact metric; the metric itself where it is no
         such number. NaN where one is undefined."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from fairbound.fairness.method_names import OF_RATIOS, method_of_bets, method_of
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
-
-DRAWN_AT_ONCE = 1 << 20
-"""Rows of draws that are measured together."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +132,12 @@ def measured_contrasts(bound: Any, rows: Scored) -> np.ndarray:
 
 def _contrast_estimates(bound: Any, sets: Sets) -> np.ndarray:
     """(m,) the measured contrasts, or quotients of a ratio; NaN where a value is undefined."""
-    return _compared_values(bound, sets.joined("estimates"), sets.index, sets.coefficient)
+    return compared_values(bound, sets.joined("estimates")[sets.index], sets.coefficient)
 
 
-def _compared_values(bound: Any, v: np.ndarray, index: np.ndarray, coefficient: np.ndarray) -> np.ndarray:
-    """(..., m) the contrasts, or quotients of a ratio, of values v (..., U); index, coefficient: (m, t)."""
-    terms = np.where(coefficient != 0, v[..., index], 0.0)
+def compared_values(bound: Any, terms: np.ndarray, coefficient: np.ndarray) -> np.ndarray:
+    """(..., m) the contrasts, or quotients of a ratio, of values terms (..., m, t); coefficient: (m, t)."""
+    terms = np.where(coefficient != 0, terms, 0.0)
     if bound.compares == "ratios":
         of_other, of_group = terms[..., 0], terms[..., 1]
         equal = np.where(of_group == of_other, 1.0, np.inf)
@@ -149,32 +146,9 @@ def _compared_values(bound: Any, v: np.ndarray, index: np.ndarray, coefficient: 
         return np.asarray((terms * coefficient).sum(-1))
 
 
-Standing = Literal["each", "weight"]
-"""What entries of `Scored` stand for: so many rows, or a weight."""
-
-
-def compares_groups(bound: Any) -> bool:
-    """Whether the contrasts of a bound are `measured_contrasts`."""
+def compares_means(bound: Any) -> bool:
+    """Whether the contrasts of a bound are `measured_contrasts`, those of shares or means of rows of groups."""
     return getattr(type(bound), "contrasts", None) is measured_contrasts
-
-
-def contrasts_of_draws(bound: Any, rows: Scored, masses: np.ndarray, standing: Standing) -> np.ndarray:
-    """(D, m) `measured_contrasts` for D draws, in which the n rows stand for so many, or weigh so much, masses (D, n).
-    The same groups occur in each draw as among the rows, with the same labels."""
-    found = bound.compared(rows.occurring, "drop" if bound.leaves_out else "partly")
-    made = [(one, contrasts) for one, _ in found if len((contrasts := bound.value_contrasts(one)).index)]
-    n, size, out = len(rows), max(1, DRAWN_AT_ONCE // len(rows)), []
-    for block in np.split(masses, range(size, len(masses), size)):
-        own: dict[str, Any] = {standing: block.ravel()}
-        drawn, parts = replace(rows.take(np.tile(np.arange(n), len(block))), **own), []
-        for compared, contrasts in made:
-            of = bound.values(drawn, compared.repeated(len(block)))
-            of_groups, totals = (part.reshape(-1, len(block), len(compared)) for part in (of.estimates, of.totals))
-            everyone = np.where(totals > 0, totals * of_groups, 0.0).sum(-1) / np.maximum(totals.sum(-1), 1e-300)
-            v = np.moveaxis(np.dstack([of_groups, everyone]), 1, 0).reshape(len(block), -1)
-            parts.append(_compared_values(bound, v, contrasts.index, contrasts.coefficient))
-        out.append(np.concatenate(parts, axis=-1))
-    return np.concatenate(out)
 
 
 def judge_groups(bound: Any, rows: Scored, alpha: float) -> Finding:

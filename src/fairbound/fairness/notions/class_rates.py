@@ -20,7 +20,7 @@ from fairbound.base.errors import OptionError
 from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
 from fairbound.fairness.forms import Function
-from fairbound.fairness.judging import judge_groups, measured_groups
+from fairbound.fairness.judging import judge_groups, measured_contrasts, measured_groups
 from fairbound.fairness.language import Word
 from fairbound.fairness.notions.checks import SMOOTHING, check_smoothing
 from fairbound.fairness.notions.groups import GroupBound
@@ -46,6 +46,7 @@ class ClassRateBound(GroupBound):
 
     needs = frozenset({"groups", "classes"})
     judged_from = "counts"
+    contrasts = measured_contrasts
     clustered = True
     OPTIONS: ClassVar[Any] = {**GroupBound.OPTIONS, **SMOOTHING}
 

@@ -150,8 +150,12 @@ class ClassRisk(Bound):
     def fewest_rows(self) -> float:
         return 1 / max(self.bound, 0.01)
 
-    def judge(self, rows: Scored, alpha: float) -> Finding:
+    def one_share(self, rows: Scored) -> tuple[np.ndarray, np.ndarray]:
         mine = rows.target == class_number(self.class_, rows.target, rows.classes)
+        return mine, rows.wrong if self.recall is None else ~rows.wrong
+
+    def judge(self, rows: Scored, alpha: float) -> Finding:
+        mine, _ = self.one_share(rows)
         found = judge_share(self, f"class {self.class_}", rows, mine, rows.wrong, alpha)
         if found["value"] is None or self.recall is None:
             return found

@@ -1,0 +1,102 @@
+"""How large and how small the contrasts of two models may be in truth, in draws of the weights of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairbound.confidence.rates import Transform
+from fairbound.fairness.comparing import Compared, ValueContrasts
+from fairbound.fairness.judging import compared_values
+from fairbound.fairness.scored import Scored
+from fairbound.fairness.values import Values, quotient
+
+BLOCK = 1024
+"""Contrasts that are measured together."""
+
+
+def extremes_of_draws(
+    bound: Any, both: Sequence[Scored], masses: np.ndarray, square: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """(2, 2, D, m) the contrasts of a bound in D draws, at most and at least, of each of two models.
+
+    In a draw the n rows weigh masses (D, n) > 0, and one more row of every group weighs at random. Its values make the
+    contrasts largest (of ratios the quotients least), then smallest: behind shares they are 1 and 0, behind means the
+    largest of the group's rows in one model, and in the other so much less as it is less in any of them.
+
+    both: the same rows in the same order. square: (n,) sums of the squares of their weights, from which that of one
+    more row follows. rng: of its exponential law; the row has one weight in both models.
+    """
+    found = bound.compared(both[0].occurring, "drop" if bound.leaves_out else "partly")
+    weight, out = both[0].mass[1], []
+    for compared, _ in found:
+        made = bound.value_contrasts(compared)
+        if not len(made.index):
+            continue
+        drawn = [_means_of_draws(bound, rows, compared, masses) for rows in both]
+        group, k = compared.of_rows(both[0].groups), len(compared)
+        sums = [np.bincount(group[group >= 0], part[group >= 0], k) for part in (square, weight)]
+        more = rng.standard_exponential((*drawn[0][0].shape[:2], k + 1))
+        more *= np.divide(*(np.append(part, part.sum()) for part in sums))
+        ends = _most_and_least([bound.values(rows, compared) for rows in both])
+        out.append([_ends(bound, made, *one, more, own) for one, own in zip(drawn, ends, strict=True)])
+    return np.concatenate(out, axis=-1).swapaxes(0, 1)
+
+
+def _ends(
+    bound: Any,
+    made: ValueContrasts,
+    means: np.ndarray,
+    totals: np.ndarray,
+    transform: Transform | None,
+    more: np.ndarray,
+    values: tuple[Any, Any],
+) -> np.ndarray:
+    """(2, D, m) the contrasts of one model, at most and at least; more: (R, D, k + 1) the weight of one more row,
+    values: its most and least, (R, 1, k + 1) or numbers."""
+    sums, totals = (np.concatenate([part, part.sum(-1, keepdims=True)], -1) for part in (means * totals, totals))
+    each = [(sums + more * one) / (totals + more) for one in values]
+    high, low = (
+        np.moveaxis(end if transform is None else transform(end), 1, 0).reshape(more.shape[1], -1) for end in each
+    )
+    out = np.empty((2, len(high), len(made.index)))
+    for first in range(0, len(made.index), BLOCK):
+        some = slice(first, first + BLOCK)
+        index, c = made.index[some], made.coefficient[some]
+        of_high, of_low = high[:, index], low[:, index]
+        out[0, :, some] = compared_values(bound, np.where(c > 0, of_high, of_low), c)
+        out[1, :, some] = compared_values(bound, np.where(c > 0, of_low, of_high), c)
+    return out
+
+
+def _means_of_draws(
+    bound: Any, rows: Scored, compared: Compared, masses: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Transform | None]:
+    """(R, D, k) the shares or means behind the values in every draw, and the weights behind these; and the function of
+    a share that is the value, None for itself."""
+    drawn = replace(rows.take(np.tile(np.arange(len(rows)), len(masses))), weight=masses.ravel(), each=None)
+    of = bound.values(drawn, compared.repeated(len(masses)))
+    means = quotient(of.successes, of.trials) if of.means is None else np.where(of.trials > 0, of.means, 0.0)
+    shape = (-1, len(masses), len(compared))
+    return means.reshape(shape), of.totals.reshape(shape), of.transform
+
+
+def _most_and_least(both: Sequence[Values]) -> list[tuple[Any, Any]]:
+    """Of each of two models the values of one more row in every group and among all, (R, 1, k + 1), as of
+    `extremes_of_draws`."""
+    if both[0].losses is None or both[0].cells is None:
+        return [(1.0, 0.0)] * 2
+    shape, cells = both[0].trials.shape, both[0].cells
+    some = cells >= 0
+    rows = [v.losses[some] for v in both if v.losses is not None]
+
+    def largest(numbers: np.ndarray) -> np.ndarray:
+        out = np.full(shape, -np.inf)
+        np.maximum.at(out.reshape(-1), cells[some], numbers)
+        return np.concatenate([out, out.max(1, keepdims=True)], 1)[:, None]
+
+    most = [largest(part) for part in rows]
+    return [(most[i], most[1 - i] - largest(rows[1 - i] - rows[i])) for i in range(2)]
