@@ -118,7 +118,7 @@ def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tu
         scores = problem.all_scores(x).double().cpu().numpy()
         begins = _threshold(problem, scores)
         x[-1] = -begins
-        x *= _stretch(problem, scores - begins)
+        x *= stretch(problem, scores - begins)
     if start is not None:
         first = int(solution.best_step) == 0
         begun = "one score, scaled and shifted for each group, by " if first and start.kappa is None else ""
@@ -137,7 +137,7 @@ def _surrogate(problem: FairProblem) -> str:
     return type(problem.plan.statistics[0].loss).__name__.lower()  # type: ignore[attr-defined]
 
 
-def _stretch(problem: FairProblem, scores: np.ndarray) -> float:
+def stretch(problem: FairProblem, scores: np.ndarray) -> float:
     """The power of two by which scores are multiplied for the lowest log loss, convex in it. By a power of two their
     order and the decisions stay as they are, bit for bit."""
     margins = np.where(problem.targets.cpu().numpy() > 0.5, scores, -scores)

@@ -17,7 +17,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import ranks_only
+from fairbound.estimators.auc_training import ranks_only, stretch
 from fairbound.estimators.gains import beyond_chance, gained
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import best_intercept
@@ -93,13 +93,12 @@ def _least_moves(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
 def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor]]:
     """The aim and x (n,) of `best_intercept`, from the last iterate, or where none of its ranks meets the bounds from
     the best one, which may be the start. It is looked for on scores, so that the model need not run for each rank."""
-    parts = trained.parts
     for start in (trained.solution.last, trained.solution.x):
         aim, moved = best_intercept(_lines(trained, start), start.new_tensor([1.0, 0.0]), trained.by_accuracy)
         if moved is not None:
             x = start.clone()
             x[at] += moved[-1]
-            if all(float(part.evaluate(x).violation) <= 0 for part in parts):
+            if _meets(trained, x):
                 yield aim, x
                 return
 
@@ -173,24 +172,35 @@ def best_constant(trained: Trained) -> Trained:
 
 def accurate_within_bounds(trained: Trained) -> Trained:
     """`trained`; where its objective is the area under the ROC curve, with the last intercept moved to the rank of the
-    scores at which the weight of training rows decided rightly is largest among those that meet the bounds. The order
-    of the scores stays. Itself where no rank is more accurate, and where `decided` has chosen."""
+    scores at which the weight of training rows decided rightly is largest among those that meet the bounds, and a linear
+    model's scores stretched as those of areas alone are. The order of the scores stays, and thresholds trained beside
+    the model move with them. Itself where no rank is more accurate, and where `decided` has chosen."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
-    if not problem.plan.ranks or ranks_only(problem) or model.outputs > 1 or not trained.model_alone:
+    if not problem.plan.ranks or ranks_only(problem) or model.outputs > 1:
         return trained
     if not trained.single or not bool(solution.feasible):
         return trained
     if (at := last_intercept(model, solution.x, problem.features)) is None:
         return trained
-    lines = _lines(trained, solution.x)
-    aim, moved = best_intercept(lines, solution.x.new_tensor([1.0, 0.0]), by_accuracy=True)
-    if moved is None or -aim <= float(problem.evaluate(solution.x).extra["accuracy"]):
-        return trained
-    x = solution.x.clone()
-    x[at] += moved[-1]
-    if any(float(part.evaluate(x).violation) > 0 for part in trained.parts):
-        return trained
-    return trained._replace(solution=replace(solution, x=x), notes=[*trained.notes, BEGINS])
+    x, notes = solution.x.clone(), list(trained.notes)
+    lines = _lines(trained, x)
+    start = torch.cat([x.new_tensor([1.0, 0.0]), x[model.n :]])
+    aim, moved = best_intercept(lines, start, by_accuracy=True, at=slice(1, None))
+    if moved is not None and -aim > float(problem.evaluate(x).extra["accuracy"]):
+        x[at] += moved[1]
+        x[model.n :] += moved[1]
+        if not _meets(trained, x):
+            return trained
+        notes.append(BEGINS)
+    if is_linear(model):
+        stretched = x * stretch(problem, problem.all_scores(x).double().cpu().numpy())
+        x = stretched if _meets(trained, stretched) else x
+    return trained._replace(solution=replace(solution, x=x), notes=notes)
+
+
+def _meets(trained: Trained, x: Tensor) -> bool:
+    """Whether x (n,) meets every bound."""
+    return all(float(part.evaluate(x).violation) <= 0 for part in trained.parts)
 
 
 def _lines(trained: Trained, x: Tensor) -> list[FairProblem]:

@@ -81,20 +81,27 @@ def lowest_loss(
     return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n)).x).to(features)
 
 
-def best_intercept(parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = False) -> tuple[float, Tensor | None]:
-    """What is minimised, and x (n,) of a linear model with the intercept at which it is lowest of those that meet the
-    bounds of all `parts`: minus the accuracy on the first, or its objective where accuracy is not asked for (nor
+def best_intercept(
+    parts: Sequence[FairProblem], x: Tensor, by_accuracy: bool = False, at: slice = slice(-1, None)
+) -> tuple[float, Tensor | None]:
+    """What is minimised, and x (n,) of a linear model with the intercept, which is the place `at` with what moves with it,
+    at which it is lowest of those that meet the bounds of all `parts`: minus the accuracy on the first, or its objective where accuracy is not asked for (nor
     `by_accuracy`). It is moved to STEPS ranks, and to where all rows are decided alike. Infinity and None where none of these does."""
     problem, best, least = parts[0], None, np.inf
-    scores, every = problem.all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
-    places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]
-    beyond = 0.01 * every.abs().max() + 1e-6
-    for threshold in (*(scores[places - 1] + scores[places]) / 2, every.min() - beyond, every.max() + beyond):
+    for threshold in places_between(parts, x):
         moved = x.clone()
-        moved[-1] -= threshold
+        moved[at] -= threshold
         found = [part.evaluate(moved) for part in parts]
         accuracy = accuracy_of(found[0]) if by_accuracy or problem.refined else None
         aim = float(found[0].f) if accuracy is None else -accuracy
         if aim < least and all(float(one.violation) <= 0 for one in found):
             best, least = moved, aim
     return least, best
+
+
+def places_between(parts: Sequence[FairProblem], x: Tensor) -> list[Tensor]:
+    """Thresholds at STEPS ranks of the scores at x (n,) of the first of `parts`, and on either side of all scores."""
+    scores, every = parts[0].all_scores(x).sort().values, torch.cat([part.all_scores(x) for part in parts])
+    places = np.unique(np.linspace(0, len(scores) - 1, STEPS + 1).astype(int))[1:]
+    beyond = 0.01 * every.abs().max() + 1e-6
+    return [*(scores[places - 1] + scores[places]) / 2, every.min() - beyond, every.max() + beyond]

@@ -30,6 +30,7 @@ from fairbound.estimators.full_batch import train_full_batch
 from fairbound.estimators.group_starts import area_start
 from fairbound.estimators.last_layer import finished
 from fairbound.estimators.moved_inside import moved_inside
+from fairbound.estimators.other_starts import other_start
 from fairbound.estimators.problems import Problems, problem_like
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
@@ -149,7 +150,7 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     )  # fmt: skip
     if choice.at_once:
         few = _beyond_few_rows(problem)
-        trained = _at_once(made, choice, options, decay, few)
+        trained = _of_all_starts(made, choice, options, decay, few, limit)
         if choice.automatic and refined != "no" and (stated is not None or not few) and not limit.over:
             trained = moved_inside(trained, budget=AT_ONCE.until(limit), seed=options.seed, progress=options.progress)
         if not choice.automatic or few or limit.over or _settled(problem, trained, refined):
@@ -203,6 +204,26 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
     return better(
         trained, again, "no", "Trained again with slower multipliers of the bounds, as nearly nothing was learnt."
     )
+
+
+def _of_all_starts(
+    made: Problems, choice: Chosen, options: TrainingOptions, decay: float, few: list[str], limit: Budget
+) -> Trained:
+    """The best model of `_at_once` from the usual start and, where "auto" chose, from that of `other_starts`."""
+    problem, method, more = made.problem, choice.method, None
+    assert isinstance(method, FullBatchALM)
+    if choice.automatic and options.x0 is None and not few:
+        rounds = (options.stated or AT_ONCE).until(limit)
+        more = other_start(problem, method, decay, budget=rounds, seed=options.seed, progress=options.progress)
+    if more is None:
+        return _at_once(made, choice, options, decay, few)
+    if not more.alone:
+        trained = _at_once(made, choice, options, decay, few)
+        if trained.solution.interrupted or limit.over or bounds_cost_nothing(trained.optimality):
+            return trained
+    begun = _at_once(made, choice._replace(method=more.method), replace(options, x0=more.x), decay, few)
+    begun = begun._replace(solution=more.counted(begun.solution))
+    return begun if more.alone else better(trained, begun, options.refined, more.said)
 
 
 def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: float, few: list[str]) -> Trained:

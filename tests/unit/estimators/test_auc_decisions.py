@@ -42,7 +42,7 @@ def most_accurate(scores, y, group, w, bound=0.05):
 )
 def test_decisions_are_as_accurate_as_the_bound_and_the_order_let_them(model, weighted, monkeypatch):
     """Within 1 point (the ranks are steps of 1/2 %) of every threshold on these scores; the order is that of before."""
-    X, y, group = table()
+    X, y, group = table(2)
     w = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
 
     def fitted():
@@ -60,7 +60,9 @@ def test_decisions_are_as_accurate_as_the_bound_and_the_order_let_them(model, we
     others = [step for step in corrections.CORRECTIONS if step is not accurate_within_bounds]
     monkeypatch.setattr(corrections, "CORRECTIONS", others)
     before, old = fitted()
-    assert np.ptp(scores - old) < 1e-4 * np.ptp(old)
+    stretched = np.ptp(scores) / np.ptp(old)
+    assert abs(np.log2(stretched) - round(np.log2(stretched))) < 1e-4
+    assert np.ptp(scores - stretched * old) < 1e-4 * np.ptp(scores)
     gain = np.average(fair.predict(X) == y, weights=w) - np.average(before.predict(X) == y, weights=w)
     assert gain >= 0 and (gain > 0) == any("begins where most training rows" in n for n in fair.fit_report_["notes"])
     assert gain > 0 or model != "linear"

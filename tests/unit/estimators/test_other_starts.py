@@ -1,0 +1,96 @@
+"""Where training begins besides zeros: under bounds through percentile intervals, and on the order of scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import fairbound as fb
+from fairbound.estimators import training
+from fairbound.estimators.other_starts import SPREAD, other_start
+from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.problem import FairProblem
+from fairbound.methods import FullBatchALM, algorithm
+from fairbound.models.mlp import MLP
+
+STRAIGHT = fb.TableOptions(knots=0)
+OPTIONS = {"budget": "40 steps", "seed": 0}
+
+
+def groups_apart(seed, n=600):
+    """Three groups that differ in both features."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n)
+    X = rng.normal(size=(n, 2)) + np.column_stack([0.8 * group, -0.5 * (group == 1)])
+    return X, (X[:, 0] + X[:, 1] - 0.8 + 0.6 * rng.logistic(size=n) > 0).astype(int), group
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bound_through_an_interval_gives_the_more_accurate_of_two_starts(seed, monkeypatch):
+    X, y, group = groups_apart(seed)
+
+    def fitted():
+        model = fb.FairClassifier("partial_demographic_parity[0.2:0.6] <= 0.1", options=STRAIGHT, random_state=0)
+        return model.fit(X, y, sensitive_features=group).fit_report_
+
+    both = fitted()
+    monkeypatch.setattr(training, "other_start", lambda *args, **options: None)
+    one = fitted()
+    assert both["feasible"] and both["accuracy"] >= one["accuracy"]
+    taken = any("Begun at the model without bounds" in note for note in both["notes"])
+    assert taken == (both["accuracy"] > one["accuracy"])
+
+
+def test_it_begins_where_the_loss_without_bounds_is_lowest():
+    """With the weight decay of 1 / n."""
+    X, y, group = groups_apart(0)
+    bound = "partial_equalized_odds[0.2:0.6] <= 0.1"
+    problem = FairProblem(MLP(2), X, y, group, bound, objective=Accuracy(0.0), dtype=torch.float64)
+    found = other_start(problem, FullBatchALM(), 0.0, **OPTIONS)
+    slope = problem.jacobian(found.x, problem.full(), [0])[1][0]
+    slope[:2] += found.x[:2] / len(y)
+    assert float(slope.abs().max()) < 1e-5 and not found.alone
+    plain = FairProblem(MLP(2), X, y, group, "demographic_parity <= 0.1", objective=Accuracy(0.0))
+    assert other_start(plain, FullBatchALM(), 0.0, **OPTIONS) is None
+
+
+@pytest.mark.parametrize(("bound", "alone"), [("partial_statistical_parity <= 0.3", True), ("loss_gap <= 0.3", False)])
+def test_an_area_begins_at_the_lowest_loss_under_its_bounds(bound, alone):
+    X, y, group = groups_apart(1)
+    area, loss = (FairProblem(MLP(2), X, y, group, bound, objective=o, dtype=torch.float64) for o in ("auc", None))
+    method = algorithm("full_batch_alm:thresholds")
+    found = other_start(area, method, 0.0, **OPTIONS)
+    scores = area.all_scores(found.x)
+    assert found.alone == alone and abs(float(scores.std()) - SPREAD) < 1e-9
+    own = fb.solve(loss, method, sampling="full", **OPTIONS).x
+    assert torch.allclose(own / own.norm(), found.x / found.x.norm(), atol=1e-9)
+    assert found.method.penalty > method.penalty and found.method.sharpness == method.sharpness[:1]
+    areas = FairProblem(MLP(2), X, y, group, "auc_parity[group] <= 0.1", objective="auc")
+    assert other_start(areas, method, 0.0, **OPTIONS) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_largest_area_under_a_bound_on_distributions_is_not_left_for_flat_scores(seed):
+    """The area is not below that of the lowest loss under the same bound, which it begins at; as many rows are decided
+    rightly as by the best of 200 ranks, and scores are logits."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, 600)
+    X = rng.normal(size=(600, 3)) + 0.5 * group[:, None] * [1, 0, -1]
+    y = (X[:, 0] + 0.7 * X[:, 1] + rng.logistic(size=600) > 0.5).astype(int)
+    bound = "partial_statistical_parity <= 0.2"
+
+    def fitted(objective):
+        model = fb.FairClassifier(bound, objective=objective, options=STRAIGHT, random_state=0)
+        model.fit(X, y, sensitive_features=group)
+        assert model.fit_report_["feasible"] and model.solution_.found
+        return model.decision_function(X)
+
+    scores, others = fitted("auc"), fitted("loss")
+    area = lambda s: (s[y == 1][:, None] > s[y == 0]).mean()  # noqa: E731
+    assert area(scores) >= area(others) - 0.002
+    ends = np.sort(scores)[np.linspace(0, len(y) - 1, 201).astype(int)]
+    best = max(((scores > end) == y).mean() for end in ends)
+    assert ((scores > 0) == y).mean() >= best - 1 / 200
+    loss = lambda s: np.logaddexp(0, np.where(y == 1, -s, s)).mean()  # noqa: E731
+    assert loss(scores) <= min(loss(2 * scores), loss(scores / 2)) + 1e-9
