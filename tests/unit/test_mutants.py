@@ -70,6 +70,7 @@ MUTANTS = {
     "other starts: the start is no model": Mutant("estimators/other_starts.py", "best_step.clamp_min(1)", "best_step.clamp_min(0)", "unit/estimators/test_other_starts.py"),
     "areas: the place of a threshold is no logit": Mutant("estimators/last_intercept.py", "x * stretch(problem,", "x * 0.25 * stretch(problem,", "unit/estimators/test_other_starts.py"),
     "areas: thresholds stay where scores move": Mutant("estimators/last_intercept.py", "x[model.n :] += moved[1]", "x[model.n :] -= moved[1]", "unit/estimators/test_other_starts.py"),
+    "treatment equality: of groups without negatives": Mutant("fairness/notions/gaps.py", "[found.codes] > 0, rows, 0)", "[found.codes] >= 0, rows, 0)", "unit/fairness/test_measuring.py"),
     "intercept of areas: by the area, not by accuracy": Mutant("estimators/last_intercept.py", "by_accuracy=True", "by_accuracy=False", "unit/estimators/test_auc_decisions.py"),
     "best constant: the order of the rows is turned": Mutant("estimators/last_intercept.py", "yield share * weights", "yield -share * weights", "unit/estimators/test_thin_groups.py"),
     "best constant: the least accurate": Mutant("estimators/last_intercept.py", "* error - gain\n", "* error + gain\n", "unit/estimators/test_thin_groups.py"),

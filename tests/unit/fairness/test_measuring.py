@@ -83,6 +83,8 @@ def test_what_cannot_be_measured_is_said():
         fb.measure("f1_party", scores, y, group)
     with pytest.raises(EmptyGroupError, match="positive row"):
         fb.measure("equal_opportunity", scores, np.where(group == "a", 0, y), group)
+    with pytest.raises(EmptyGroupError, match="negative row"):
+        fb.measure("treatment_equality", scores, np.where(group == "a", 1, y), group)
     assert np.isnan(fb.measure("predictive_parity", np.zeros(40, dtype=int), y, group))
 
 

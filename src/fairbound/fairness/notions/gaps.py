@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from fairbound.base.errors import OptionError
+from fairbound.fairness.comparing import Compared
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.notions.checks import check_aggregated, check_pairwise
 from fairbound.fairness.notions.groups import RateBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.statistics import RATES
+from fairbound.rows.occurring import Occurring
 
 
 @register("statistical_parity")
@@ -141,3 +145,13 @@ class TreatmentEquality(RateBound):
     name = "treatment_equality"
     rates = (RATES["false_negatives_per_false_positive"],)
     most = float("inf")
+
+    def counted(self, occurring: Occurring) -> list[tuple[Compared, np.ndarray]]:
+        """No rows of a group without a row of label 0: it has no false positives, whatever is decided."""
+        return [
+            (found, np.where(occurring.per_group(found.attributes, 0)[found.codes] > 0, rows, 0))
+            for found, rows in super().counted(occurring)
+        ]
+
+    def row_words(self, condition: int | None) -> str:
+        return super().row_words(0)
