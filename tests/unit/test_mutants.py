@@ -68,6 +68,8 @@ MUTANTS = {
     "other starts: zeros too where thresholds are trained": Mutant("estimators/other_starts.py", "alone=bool(plan.auxiliaries)", "alone=False", "unit/estimators/test_other_starts.py"),
     "other starts: scores spread the other way": Mutant("estimators/other_starts.py", "solution.x * (SPREAD / spread)", "solution.x * (SPREAD * spread)", "unit/estimators/test_other_starts.py"),
     "other starts: the start is no model": Mutant("estimators/other_starts.py", "best_step.clamp_min(1)", "best_step.clamp_min(0)", "unit/estimators/test_other_starts.py"),
+    "shrunk scores: the highest loss": Mutant("estimators/shrunk_scores.py", "share = min(met)[1]", "share = max(met)[1]", "unit/estimators/test_shrunk_scores.py"),
+    "shrunk scores: the least accurate first": Mutant("estimators/shrunk_scores.py", "key=lambda one: -one[0]", "key=lambda one: one[0]", "unit/estimators/test_shrunk_scores.py"),
     "areas: the place of a threshold is no logit": Mutant("estimators/last_intercept.py", "x * stretch(problem,", "x * 0.25 * stretch(problem,", "unit/estimators/test_other_starts.py"),
     "areas: thresholds stay where scores move": Mutant("estimators/last_intercept.py", "x[model.n :] += moved[1]", "x[model.n :] -= moved[1]", "unit/estimators/test_other_starts.py"),
     "treatment equality: of groups without negatives": Mutant("fairness/notions/gaps.py", "[found.codes] > 0, rows, 0)", "[found.codes] >= 0, rows, 0)", "unit/fairness/test_measuring.py"),

@@ -12,6 +12,7 @@ from torch import Tensor
 from fairbound.base.records import plain
 from fairbound.estimators.fit_warnings import missed_words, missing_group_words
 from fairbound.estimators.optimality import optimality
+from fairbound.estimators.shrunk_scores import shrunk_words
 from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
     MOST,
@@ -96,6 +97,8 @@ def fit_report(
     help_ = _what_may_help(trained, below, near)
     weighted = weighted_accuracy(problem, solution.x)
     nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), weighted, help_)
+    if nothing_learnt is not None and (more := shrunk_words(trained)):
+        nothing_learnt, may_help = f"{nothing_learnt} {more}", f"{may_help} {more}"
     shrunk += [] if weighted is None else [WEIGHTED.format(weighted)]
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)

@@ -32,6 +32,7 @@ from fairbound.estimators.last_layer import finished
 from fairbound.estimators.moved_inside import moved_inside
 from fairbound.estimators.other_starts import other_start
 from fairbound.estimators.problems import Problems, problem_like
+from fairbound.estimators.shrunk_scores import with_shrunk_scores
 from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
     MOST,
@@ -151,6 +152,9 @@ def train(made: Problems, choice: Chosen, options: TrainingOptions) -> Trained:
     if choice.at_once:
         few = _beyond_few_rows(problem)
         trained = _of_all_starts(made, choice, options, decay, few, limit)
+        if choice.automatic and refined == "yes" and not limit.over:
+            rounds = (options.stated or AT_ONCE).until(limit)
+            trained = with_shrunk_scores(trained, decay, budget=rounds, seed=options.seed, progress=options.progress)
         if choice.automatic and refined != "no" and (stated is not None or not few) and not limit.over:
             trained = moved_inside(trained, budget=AT_ONCE.until(limit), seed=options.seed, progress=options.progress)
         if not choice.automatic or few or limit.over or _settled(problem, trained, refined):
