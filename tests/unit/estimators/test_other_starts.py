@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import fairbound as fb
 from fairbound.estimators import training
+from fairbound.estimators.last_intercept import accurate_within_bounds
 from fairbound.estimators.other_starts import SPREAD, other_start
+from fairbound.estimators.trained import Trained
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, algorithm
@@ -94,3 +98,22 @@ def test_the_largest_area_under_a_bound_on_distributions_is_not_left_for_flat_sc
     assert ((scores > 0) == y).mean() >= best - 1 / 200
     loss = lambda s: np.logaddexp(0, np.where(y == 1, -s, s)).mean()  # noqa: E731
     assert loss(scores) <= min(loss(2 * scores), loss(scores / 2)) + 1e-9
+
+
+def test_thresholds_move_with_the_scores_to_where_decisions_are_right():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 600)
+    X = rng.normal(size=(600, 2))
+    y = (X[:, 0] + rng.logistic(size=600) > 0).astype(int)
+    bound = "partial_statistical_parity <= 0.3"
+    problem = FairProblem(MLP(2), X, y, group, bound, objective="auc", dtype=torch.float64)
+    method = algorithm("full_batch_alm:thresholds")
+    x = other_start(problem, method, 0.0, **OPTIONS).x.clone()
+    x[2:] += 20.0
+    solution = fb.solve(problem, method, sampling="full", budget="1 steps", x0=x)
+    before = Trained(problem, None, replace(solution, x=x), method, fb.Budget(steps=1), [], [])
+    after = accurate_within_bounds(before)
+    assert float(after.measured().violation) <= 0
+    assert before.accuracy() < 0.6 and after.accuracy() > 0.65
+    apart = (after.solution.x[3:] - after.solution.x[2]) / (x[3:] - x[2])
+    assert torch.allclose(apart, apart[:1].expand_as(apart))
