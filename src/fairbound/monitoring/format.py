@@ -82,6 +82,9 @@ def tally_from_dict(plain: dict[str, Any], empty: Tally) -> Tally:
                 raise ValueError("the sums of losses do not fit together")
         return found
 
+    losses_before = list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before))))
+    if len(losses_before) != len(before):
+        raise ValueError("the losses are not those at the checkpoints")
     ids = Ids.from_text(plain["ids"]) if "ids" in plain else None
     offered = operator.index(plain.get("offered", rows))
     if ids is not None and len(ids) != offered:
@@ -93,7 +96,7 @@ def tally_from_dict(plain: dict[str, Any], empty: Tally) -> Tally:
         before=before,
         rows=rows,
         losses=sums(plain.get("losses", [()] * len(keys))) or {},
-        losses_before=list(map(sums, plain.get("losses_at_checkpoints", [[()] * len(keys)] * len(before)))),
+        losses_before=losses_before,
         offered=offered,
         seed=operator.index(plain.get("seed", 0)),
         areas=AreaTally.from_dict(plain.get("areas", {}), empty.areas.bounds, len(before)),

@@ -231,7 +231,7 @@ def rows_needed(
     everyone: Everyone | None = None,
 ) -> int | None:
     """About how many rows in all would decide with probability one half, to 10 %, if rates and shares are those
-    observed; None beyond 10^9.
+    observed; None beyond 10^9. Checkpoints are those passed, as they are remembered, and the coming ones.
 
     bound: of each contrast, a number or (m,), where differences of two cells have the same. All contrasts must be found
     within it at once (`Spread`), or one beyond it.
@@ -243,14 +243,15 @@ def rows_needed(
     if (counts.trials == 0).any() or not len(grid):
         return None
     p, share = counts.successes / counts.trials, counts.trials / rows
-    passed = [j for j in range(1, 40) if checkpoint_rows(j) < grid[-1]]
+    coming = [at for at in map(checkpoint_rows, range(len(counts.before), 40)) if at < grid[-1]]
     limits, pairs = _limits_and_pairs(contrasts, transform, everyone)
     spread = Spread.of(counts, rows, contrasts, bound, transform)
 
     def decide(then: np.ndarray) -> np.ndarray:
         """(G,) whether so many rows (G,) would decide."""
-        n = [then[:, None] * share] + [np.minimum(then, checkpoint_rows(j))[:, None] * share for j in passed]
-        in_time = CountsInTime.of(p * n[0], n[0], [(p * m, m) for m in n[1:]])
+        n, *later = (np.minimum(then, at)[:, None] * share for at in (np.inf, *coming))
+        passed = [b if b is None else (b[0] + 0 * n, b[1] + 0 * n) for b in counts.before[1:]]
+        in_time = CountsInTime.of(p * n, n, [*passed, *((p * m, m) for m in later)])
         inside = spread.reached(then)
         if pairs is None:
             within = limits(in_time, contrasts, alpha)[1] <= inside

@@ -54,6 +54,7 @@ class Monitor:
     threshold: None where y_pred holds labels; else y_pred holds scores, and a positive decision is a score above it.
     largest_weight: of rows with weights, the largest that any can have. A row of weight w is then counted with
         probability w / largest_weight, by a random stream of `random_state`. None where rows count once each.
+    random_state: of that stream, and of another one by which rows of one call are shuffled.
 
     Raises: OptionError for bounds or options that cannot be used.
     """
@@ -154,6 +155,9 @@ class Monitor:
         ids: Any = None,
     ) -> Monitor:
         """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
+
+        The rows of one call have no order: a file may be sorted. How many a call has must not be chosen by how they were
+        decided.
 
         sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear
             late, and may be missing (None). The attributes are those of the first call; a single one may come without

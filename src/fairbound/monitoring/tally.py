@@ -7,14 +7,19 @@ A row of weight w, where none weighs more than W, is counted with probability w 
 rows counted are then independent draws from the population that the weights speak of, each with weight 1, so that all
 that holds for counts holds for them (rejection sampling, von Neumann 1951). It costs evidence: of n rows n times the
 mean of w / W are counted.
+
+The rows of one call have no order: a file may be sorted by group, label or score. Where their order matters, at a
+checkpoint within a call and for pairs of rows, they are shuffled by a stream of their own that does not look at them.
+Independent draws stay independent draws so, and what was sorted becomes as if it had not been. Each checkpoint is
+passed at its own number of rows, however many rows a call has.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,12 +54,25 @@ class Moment(NamedTuple):
     losses: np.ndarray
 
 
+class Rows(NamedTuple):
+    """Rows of one call: their groups, label and decision as given, losses (n, L), and scores (n,), 0 where decisions are
+    labels."""
+
+    given: list[Key]
+    losses: np.ndarray
+    scores: np.ndarray
+
+    def take(self, which: np.ndarray) -> Rows:
+        """The rows of these numbers (k,), in this order."""
+        return Rows([self.given[i] for i in which.tolist()], self.losses[which], self.scores[which])
+
+
 @dataclass
 class Tally:
     """How often each combination has occurred.
 
     largest: (L,) what a loss counts as at most, in each of the sums. largest_weight: None where rows have no weights.
-    seed: of the stream by which rows are counted. losses, losses_before: sums by combination, as counts. offered: rows,
+    seed: of the streams by which rows are counted and shuffled. losses, losses_before: sums by combination, as counts. offered: rows,
     counted or not. areas: the pairs of rows. ids: of the rows offered, None where they have none. repeated: rows left
     out, since their id was known.
     classes: the labels that 0, 1, ... mean. attributes: their names, set by the first rows. counts: rows by
@@ -90,9 +108,39 @@ class Tally:
         """Count some rows, or one; how many were counted. Raises: DataError where one cannot be used,
         and then counts none of them."""
         y, decided = _column("y_true", y_true), _column("y_pred", y_pred)
+        scores = np.zeros(len(decided)) if self.threshold is None else _scores(decided)
         if self.threshold is not None:
-            scores = _scores(decided)
             decided = (scores > self.threshold).astype(int).tolist()
+        names, columns = self._columns(sensitive_features)
+        lengths = {"y_true": len(y), "y_pred": len(decided)} | dict(zip(names, map(len, columns), strict=True))
+        loss = self._losses(losses, len(y))
+        weight = self._weights(sample_weight, len(y))
+        lengths |= {"losses": len(loss)} if self.largest else {}
+        hashes = self._hashes(ids)
+        lengths |= {"sample_weight": len(weight)} | ({} if hashes is None else {"ids": len(hashes)})
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"the columns differ in length: {lengths}.")
+        rows = Rows(list(zip(*columns, y, decided, strict=True)), loss, scores)
+        known = {key: self._key(key) for key in Counter(rows.given)}  # rows that are not counted are read all the same
+        repeated = 0
+        if hashes is not None:
+            new = (Ids() if self.ids is None else self.ids).first(hashes)
+            rows, weight, hashes, repeated = rows.take(np.flatnonzero(new)), weight[new], hashes[new], int((~new).sum())
+        counted = self._counted(weight)
+        rows = rows if counted is None else rows.take(np.flatnonzero(counted))
+        pieces = [(piece, Counter(piece.given)) for piece in self._pieces(rows)]
+        self._check_values(names, {known[key] for _, found in pieces for key in found})
+        for piece, found in pieces:
+            self._add_piece(names, piece, found, known)
+        self.attributes = names
+        self.offered += len(weight)
+        if hashes is not None:
+            self.ids, self.repeated = self.ids or Ids(), self.repeated + repeated
+            self.ids.add(hashes)
+        return len(rows.given)
+
+    def _columns(self, sensitive_features: Any) -> tuple[tuple[str, ...], list[list[Any]]]:
+        """The names of the sensitive features, and the values of each. Raises: DataError for others than before."""
         given = {} if sensitive_features is None else columns_of(_as_columns(sensitive_features))
         names = tuple(given) if self.attributes is None else self.attributes
         if len(names) == len(given) == 1 and not has_names(sensitive_features):
@@ -102,45 +150,29 @@ class Tally:
                 f"these rows have the sensitive features {sorted(given)}, the rows before {sorted(names)}. Give the same ones, "
                 "or begin another monitor."
             )
-        columns = [column_values(name, given[name]) for name in names]
-        lengths = {"y_true": len(y), "y_pred": len(decided)} | dict(zip(names, map(len, columns), strict=True))
-        loss = self._losses(losses)
-        weight = self._weights(sample_weight, len(y))
-        lengths |= {"losses": len(loss)} if self.largest else {}
-        hashes = self._hashes(ids)
-        lengths |= {"sample_weight": len(weight)} | ({} if hashes is None else {"ids": len(hashes)})
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"the columns differ in length: {lengths}.")
-        raw = list(zip(*columns, y, decided, strict=True))
-        known = {key: self._key(key) for key in Counter(raw)}  # rows that are not counted are read all the same
-        repeated = 0
-        if hashes is not None:
-            new = (Ids() if self.ids is None else self.ids).first(hashes)
-            raw, weight, hashes, repeated = list(compress(raw, new)), weight[new], hashes[new], int((~new).sum())
-            loss = loss[new] if self.largest else loss
-            scores = scores[new] if self.threshold is not None else np.empty(0)
-        counted = self._counted(weight)
-        found: dict[Key, int] = {}
-        for key, count in Counter(raw if counted is None else compress(raw, counted)).items():
-            found[known[key]] = found.get(known[key], 0) + count
-        self._check_values(names, found)
+        return names, [column_values(name, given[name]) for name in names]
+
+    def _pieces(self, rows: Rows) -> list[Rows]:
+        """The rows of a call in pieces that end at checkpoints, shuffled where their order matters."""
+        end = self.rows + len(rows.given)
+        inside = takewhile(lambda at: at < end, map(checkpoint_rows, count(len(self.before) + 1)))
+        cuts = [at - self.rows for at in inside if at > self.rows]
+        if not cuts and not self.areas.bounds:
+            return [rows]
+        stream = np.random.default_rng(seed_for("order of rows", self.offered, root=self.seed))
+        return [rows.take(piece) for piece in np.split(stream.permutation(len(rows.given)), cuts)]
+
+    def _add_piece(self, names: Sequence[str], rows: Rows, found: dict[Key, int], known: dict[Key, Key]) -> None:
+        """Count rows in this order, of which none but the last reaches a checkpoint. found: how often each combination
+        is given; known: what is counted for it."""
         if self.areas.bounds:
-            kept = np.full(len(raw), True) if counted is None else counted
-            of_rows = [known[key] for key in compress(raw, kept)]
-            self.areas.add(names, self.counts, self.before, of_rows, scores[kept])
-        for key, count in found.items():
-            self.counts[key] = self.counts.get(key, 0) + count
+            self.areas.add(names, self.counts, self.before, [known[key] for key in rows.given], rows.scores)
         if self.largest:
-            kept = np.full(len(raw), True) if counted is None else counted
-            self._add_losses([known[key] for key in compress(raw, kept)], loss[kept])
-        self.attributes = names
-        self.rows += sum(found.values())
-        self.offered += len(raw)
-        if hashes is not None:
-            self.ids, self.repeated = self.ids or Ids(), self.repeated + repeated
-            self.ids.add(hashes)
+            self._add_losses([known[key] for key in rows.given], rows.losses)
+        for key, number in found.items():
+            self.counts[known[key]] = self.counts.get(known[key], 0) + number
+        self.rows += len(rows.given)
         self.pass_checkpoints()
-        return sum(found.values())
 
     def _hashes(self, ids: Any) -> np.ndarray | None:
         """(n,) the hashes of ids. Raises: DataError where rows with ids and without would be mixed."""
@@ -152,10 +184,10 @@ class Tally:
             )
         return None if ids is None else hashed_ids(ids)
 
-    def _losses(self, given: Any) -> np.ndarray:
+    def _losses(self, given: Any, n: int) -> np.ndarray:
         """(n, L) the losses, each at most as large as it counts."""
         if not self.largest:
-            return np.zeros((0, 0))
+            return np.zeros((n, 0))
         if given is None:
             raise DataError("a bound on mean losses is watched; pass the loss of every row as losses=.")
         loss = finite_numbers("losses", [given] if np.ndim(given) == 0 else given)
@@ -221,7 +253,7 @@ class Tally:
             raise DataError(f"{what} holds {value!r}; it must be {' or '.join(map(repr, self.classes))}{OTHER_LABELS}")
         return self.classes.index(str(text))
 
-    def _check_values(self, names: Sequence[str], found: dict[Key, int]) -> None:
+    def _check_values(self, names: Sequence[str], found: Iterable[Key]) -> None:
         for a, name in enumerate(names):
             values = {key[a] for keys in (self.counts, found) for key in keys}
             if len(values) > MANY_VALUES:

@@ -11,6 +11,7 @@ from scipy.stats import binom, norm
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seed_for
 from fairbound.fairness.areas.compared import KINDS, comparisons
 from fairbound.fairness.comparing import Compared
 from fairbound.monitoring.pairing import MOST_WAITING, Pairing, roles_of
@@ -97,7 +98,7 @@ def test_areas_are_near_those_of_an_audit_and_rows_come_in_any_portions():
     assert verdicts["auc_parity[group,overall] <= 0.5"] == "met"
     some = fb.Monitor(BOUNDS, threshold=0.0).update(y[:120], score[:120], {"sex": sex[:120]})
     single = fb.Monitor(BOUNDS, threshold=0.0)
-    for i in range(120):
+    for i in np.random.default_rng(seed_for("order of rows", 0)).permutation(120):  # the rows of a call are shuffled
         single.update(int(y[i]), float(score[i]), {"sex": sex[i]})
     kept, same = (
         {text: sorted(of_bound, key=lambda e: e["one"]) for text, of_bound in m.to_dict()["areas"].items()}
@@ -108,8 +109,9 @@ def test_areas_are_near_those_of_an_audit_and_rows_come_in_any_portions():
 
 def test_pairs_are_of_rows_in_their_order_and_no_more_wait_than_may():
     monitor = fb.Monitor("auc_parity[positive] <= 0.1", threshold=0.5)
-    monitor.update([1, 1, 1, 1, 0, 1], [0.9, 0.2, 0.7, 0.2, 0.1, 0.8], {"sex": ["f", "m", "f", "f", "m", None]})
-    monitor.update([1] * 2, [0.9, 0.2], {"sex": ["m", "m"]})
+    rows = zip([1, 1, 1, 1, 0, 1, 1, 1], [0.9, 0.2, 0.7, 0.2, 0.1, 0.8, 0.9, 0.2], [*"fmffm", None, *"mm"], strict=True)
+    for y, score, sex in rows:  # one a call, as those of a call have no order
+        monitor.update([y], [score], {"sex": [sex]})
     (kept,) = monitor.to_dict()["areas"]["auc_parity[positive] <= 0.1"]
     # before the first m no row of f is used; then 0.7 meets 0.2 (a win), 0.2 meets 0.9, and 0.2 waits
     assert (kept["wins"], kept["pairs"], kept["waiting"]) == ([1.0], [2], [[], [0.2]])

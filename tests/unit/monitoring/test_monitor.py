@@ -37,7 +37,7 @@ def test_row_by_row_in_batches_and_in_any_library_is_one_monitor():
     scores = fb.Monitor(PARITY, threshold=0.5).update(y, 0.2 + 0.6 * d, g)
     found = [m.look()["constraints"][0] for m in (whole, texts, scores)]
     assert found[0] == found[1] == found[2]
-    # a checkpoint is passed at the end of the rows that are given together, so that of 300 at once is later
+    # the 250 rows of the first checkpoint are drawn from the 300 of a call
     ends = [m.look()["constraints"][0] for m in (single, parts, whole)]
     assert all(e["value"] == ends[0]["value"] and abs(e["upper"] - ends[0]["upper"]) < 0.05 for e in ends)
 
@@ -117,11 +117,11 @@ def test_an_alarm_stays_and_contradicting_rows_are_said_to_have_changed():
 
 
 def test_an_order_of_rows_that_excludes_the_measured_value_is_said_to_show_that_rates_have_changed():
-    """3,000 rows without a gap, then 3,000 with one of 0.2: forecasters that begin at the latter exclude the 0.1 of all together."""
-    for rates, changes in (((0.5, 0.5), True), ((0.6, 0.4), False)):
-        for seed in range(2):
-            monitor = fb.Monitor(PARITY).update(*decisions(3000, rates=rates, seed=seed))
-            found = monitor.update(*decisions(3000, rates=(0.6, 0.4), seed=seed + 9)).look()
+    """250 rows with a gap of 0.4 on the other side, then 1,500 with one of 0.4: bets that begin there exclude the gap of all."""
+    for rates, changes in (((0.3, 0.7), True), ((0.7, 0.3), False)):
+        for seed in range(6):
+            monitor = fb.Monitor(PARITY).update(*decisions(250, rates=rates, seed=seed))
+            found = monitor.update(*decisions(1500, rates=(0.7, 0.3), seed=seed + 9)).look()
             assert any("the rates have changed" in said for said in found["warnings"]) == changes
 
 
@@ -160,19 +160,27 @@ def test_nothing_is_said_of_few_rows_or_one_group():
     assert "No row has the label" in empty["constraints"][0]["why"]
 
 
-def test_rows_needed_are_those_at_which_a_new_monitor_decides():
-    monitor = fb.Monitor(PARITY).update(*decisions(2000, rates=(0.5, 0.4)))
-    found = monitor.look()["constraints"][0]
-    assert found["verdict"] == "insufficient"
-    n = np.array([c["n"] for c in monitor.look()["groups"]])
-    grown = fb.Monitor(PARITY)
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_needed_are_those_at_which_the_monitor_decides(seed, late):
+    """Rows as those so far until so many: they decide, and 15 % fewer do not. late: both checkpoints were passed after 6,000
+    rows, as once those within a call were; a plan that took them for passed on time would ask for too few."""
+    monitor = fb.Monitor(PARITY).update(*decisions(6000, rates=(0.5, 0.42), seed=seed))
     plain = monitor.to_dict()
-    factor = found["rows_needed"] / 2000
-    each = [round(c * factor * 1.1) for c in plain["counts"]]
-    at = [[round(c * k / 2000) for c in plain["counts"]] for k in (250, 2000, 16_000) if k <= sum(each)]
-    plain |= {"counts": each, "checkpoints": at, "rows": sum(each), "looks": [], "alarms": {}}
-    grown = fb.Monitor.from_dict(plain)
-    assert grown.verdicts()[PARITY] == "violated" and n.sum() == 2000
+    if late:
+        plain |= {"checkpoints": [plain["counts"]] * 2}
+    found = fb.Monitor.from_dict(plain).look()["constraints"][0]
+    assert found["verdict"] == "insufficient" and found["value"] > 0.06
+
+    def at(rows):
+        each = [round(c * rows / 6000) for c in plain["counts"]]
+        coming = [[round(c * 16_000 / 6000) for c in plain["counts"]]] if rows > 16_000 else []
+        state = plain | {"counts": each, "checkpoints": [*plain["checkpoints"], *coming], "rows": sum(each)}
+        state["losses_at_checkpoints"] = [[()] * len(each)] * len(state["checkpoints"])
+        return fb.Monitor.from_dict(state)
+
+    assert at(found["rows_needed"] * 1.02).verdicts()[PARITY] == "violated"
+    assert at(found["rows_needed"] * 0.85).verdicts()[PARITY] == "insufficient"
 
 
 @pytest.mark.parametrize(
@@ -189,6 +197,8 @@ def test_rows_needed_are_found_by_asking_few_numbers_of_rows(text, rates, monkey
 
     def counts(successes, trials, before=()):
         asked.append(len(trials) if before and np.ndim(trials) == 2 else 0)
+        if asked[-1]:  # the checkpoint at 250 rows has been passed, that at 2,000 is to come
+            assert (before[0][1] < before[1][1]).all() and before[0][1][0].sum() == before[0][1][-1].sum()
         return of(successes, trials, before)
 
     monkeypatch.setattr(judging.CountsInTime, "of", counts)
@@ -266,7 +276,7 @@ def test_merged_monitors_count_as_one_and_lose_checkpoints_that_one_lacks():
     assert merged.to_dict()["checkpoints"] == [None, None]
     same = fb.Monitor(PARITY).update(*decisions(3000, seed=2))
     counts = np.array(big.merge(same).to_dict()["checkpoints"])
-    assert counts.shape[0] == 2 and counts.sum() == 12_000
+    assert counts.shape[0] == 2 and counts.sum(1).tolist() == [500, 4000]
     value = (
         fb.Monitor(PARITY).update(*decisions(3000)).update(*decisions(100, seed=1)).look()["constraints"][0]["value"]
     )

@@ -27,7 +27,7 @@ def test_the_example_in_python_alarms(tmp_path, monkeypatch, capsys):
 def test_the_example_of_losses_and_weights_runs(capsys):
     exec(LOSSES, {})
     rows, verdict = capsys.readouterr().out.split()
-    assert 0 < int(rows) < 20_000 and verdict == "insufficient"
+    assert 0 < int(rows) < 20_000 and verdict == "violated"
 
 
 def test_the_example_of_areas_runs(capsys):
