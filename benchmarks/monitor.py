@@ -1,13 +1,15 @@
 """How often a monitor alarms wrongly, how soon it detects, and how many decisions it counts in a second.
 
-    python benchmarks/monitor.py            # about 6 minutes on one core
+    python benchmarks/monitor.py            # some minutes on one core
     python benchmarks/monitor.py --growth   # warnings that a gap has grown: some minutes
+    python benchmarks/monitor.py --calls    # the same rows in calls of other sizes, and in sorted files: some 6 minutes
 
 False alarms: streams of 100,000 decisions whose gap is exactly the bound, looked at every 100 rows. Detection: a gap of 0.08
 against a bound of 0.05, looked at every 100 rows, beside the rows that a test with 90 % power needs that is made once: the
 one-sided z-test at 5 %, and the audit of this library. Counts are drawn for many streams at once and judged by the function that the monitor
 calls; the first streams are judged by `fb.Monitor` too and must agree. Seeds 0 and 1; nothing was tuned on these streams.
 Growth: two even groups at about 0.4, a look every 1,000 rows, until the first warning.
+Calls: two even groups, one look after the last row; and how often monitors that are fed the rows which they ask for decide.
 """
 
 from __future__ import annotations
@@ -38,18 +40,20 @@ CASES = {"even groups": (0.5, 0.50), "a group of a quarter": (0.25, 0.50), "a ra
 
 
 def streams(share: float, rates: tuple[float, float], number: int, looks: int, seed: int):
-    """At each look: rows so far, successes (number, 2), trials (number, 2) and those at the checkpoints passed."""
+    """At each look, and at the first checkpoint: rows so far, successes (number, 2), trials (number, 2) and those at the
+    checkpoints passed."""
     rng = np.random.default_rng(seed)
     s, n = np.zeros((number, 2)), np.zeros((number, 2))
     before: list[tuple[np.ndarray, np.ndarray]] = []
-    for look in range(1, looks + 1):
-        first = rng.binomial(EVERY, share, number)
-        new = np.stack([first, EVERY - first], -1)
-        n += new
+    rows = 0
+    for until in sorted({*range(EVERY, looks * EVERY + 1, EVERY), checkpoint_rows(1)}):
+        first = rng.binomial(until - rows, share, number)
+        new = np.stack([first, until - rows - first], -1)
+        rows, n = until, n + new
         s += rng.binomial(new, rates)
-        while look * EVERY >= checkpoint_rows(len(before) + 1):
+        while rows >= checkpoint_rows(len(before) + 1):
             before.append((s.copy(), n.copy()))
-        yield look * EVERY, s, n, before
+        yield rows, s, n, before
 
 
 def alarms(share: float, rates: tuple[float, float], number: int, looks: int, seed: int) -> np.ndarray:
@@ -174,6 +178,81 @@ def growth(number: int) -> None:
         print(f"  {what}: warned in {len(rows)} of {number} by {total:,} rows{middle}", flush=True)
 
 
+def decisions(
+    rng: np.random.Generator, rows: int, rates: tuple[float, ...], share: float = 0.5
+) -> tuple[np.ndarray, np.ndarray]:
+    """Groups and decisions (rows,) of two groups."""
+    first = rng.random(rows) < share
+    return np.where(first, "a", "b"), (rng.random(rows) < np.where(first, *rates)).astype(int)
+
+
+def fed(monitor: fb.Monitor, rows: tuple[np.ndarray, np.ndarray], size: int) -> fb.Monitor:
+    """The monitor after these groups and decisions in calls of so many."""
+    for start in range(0, len(rows[0]), size):
+        group, decision = (column[start : start + size] for column in rows)
+        monitor.update(decision, decision, group)
+    return monitor
+
+
+SIZES = (10**9, 5000, 250)
+"""Rows of a call: all, and files of so many."""
+ORDERS = {
+    "as they come": None,
+    "sorted by group": lambda g, d: g,
+    "by decision": lambda g, d: d,
+    "by both together": lambda g, d: (d == 1) != (g == "a"),
+}
+
+
+def calls(number: int) -> None:
+    text = f"demographic_parity <= {BOUND}"
+    print(f"found violated at the last row, gap 0.08, {number} streams: in one call, in calls of 5,000 and of 250")
+    for rows in (9400, 12_000, 16_000, 20_000):
+        found = []
+        for size in SIZES:
+            made = (
+                fed(fb.Monitor(text, random_state=i), decisions(np.random.default_rng(i), rows, (0.5, 0.42)), size)
+                for i in range(number)
+            )
+            found.append(sum(monitor.verdicts()[text] == "violated" for monitor in made))
+        print(f"  {rows:,} rows: {', '.join(map(str, found))} of {number}", flush=True)
+    print(
+        f"verdicts at a gap of exactly the bound, where each is wrong, {4 * number} streams of 12,000 rows in one call"
+    )
+    for name, by in ORDERS.items():
+        wrong = 0
+        for i in range(4 * number):
+            group, decision = decisions(np.random.default_rng([1, i]), 12_000, (0.45, 0.4))
+            order = np.arange(12_000) if by is None else np.argsort(by(group, decision), kind="stable")
+            monitor = fed(fb.Monitor(text, random_state=i), (group[order], decision[order]), 12_000)
+            wrong += monitor.verdicts()[text] != "insufficient"
+        print(f"  rows {name}: {wrong} of {4 * number}", flush=True)
+    print(
+        "decided when fed as many rows, at the measured rates, as were said to be needed: that monitor, and a new one"
+    )
+    for rows, rates in ((2000, (0.5, 0.5)), (6000, (0.5, 0.5)), (6000, (0.5, 0.42))):
+        for size in SIZES:
+            went_on, anew, asked = 0, 0, []
+            for i in range(number):
+                rng = np.random.default_rng([2, i])
+                group, decision = decisions(rng, rows, rates)
+                monitor = fed(fb.Monitor(text, random_state=i), (group, decision), size)
+                needed = monitor.look()["constraints"][0]["rows_needed"]
+                if needed is None or needed > 100_000:  # decided, or as good as at the bound
+                    continue
+                asked.append(needed)
+                measured, share = tuple(decision[group == g].mean() for g in "ab"), (group == "a").mean()
+                fed(monitor, decisions(rng, needed - rows, measured, share), size)
+                other = fed(fb.Monitor(text, random_state=-i - 1), decisions(rng, needed, measured, share), size)
+                went_on += monitor.verdicts()[text] != "insufficient"
+                anew += other.verdicts()[text] != "insufficient"
+            print(
+                f"  {rows:,} rows at {rates} in calls of {min(size, rows):,}: {went_on} and {anew} of {len(asked)}; "
+                f"in the median {np.median(asked):,.0f} rows were asked for",
+                flush=True,
+            )
+
+
 def speed(batches: int) -> None:
     rng = np.random.default_rng(0)
     n = 1000
@@ -203,9 +282,12 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--streams", type=int, default=1000)
     options.add_argument("--growth", action="store_true")
+    options.add_argument("--calls", action="store_true")
     asked = options.parse_args()
     if asked.growth:
         growth(min(asked.streams, 100))
+    elif asked.calls:
+        calls(min(asked.streams, 100))
     else:
         speed(200)
         detection(asked.streams)

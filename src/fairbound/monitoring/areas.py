@@ -26,7 +26,7 @@ from fairbound.monitoring.judging import START, Shares, limits_in_time, rows_nee
 from fairbound.monitoring.pairing import AreaTally, Pairing, Who, roles_of
 
 METHOD = (
-    "areas of pairs in order of arrival, each row in one pair, with limits that hold at all looks together (mixture martingales of their "
+    "areas of pairs in order of arrival, shuffled within a call, each row in one pair, with limits that hold at all looks together (mixture martingales of their "
     "wins); Bonferroni over comparisons and stated bounds"
 )
 

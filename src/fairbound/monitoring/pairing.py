@@ -2,9 +2,10 @@
 
 An area AUC(G, G') is the mean over all pairs of a row of G and a row of G' of 1 where the first has the higher score,
 1/2 where both are equal, and 0 else. Pairs that share rows are not independent, so no sequence of limits for means
-holds for them. Here the k-th row of G is paired with the k-th row of G' in order of arrival, and neither is used again:
-the results are independent, lie in [0, 1] and have the area as their mean, whatever the order of groups and labels. It
-costs evidence: of all pairs as many are used as the smaller set has rows.
+holds for them. Here the k-th row of G is paired with the k-th row of G' in order of arrival, those of one call in a
+shuffled one (`tally`), and neither is used again: the results are independent, lie in [0, 1] and have the area as their
+mean, whatever the order of groups and labels. It costs evidence: of all pairs as many are used as the smaller set has
+rows.
 
 A comparison asks for one area or the difference of two, so it has two or four roles that a row can play. Where the sets
 of two roles have rows in common, turns decide: the rows that can play any role are numbered as they come, and each turn
