@@ -156,8 +156,8 @@ class Monitor:
     ) -> Monitor:
         """Count decisions whose outcome is known: one row, or columns (n,) of them. Returns the monitor.
 
-        The rows of one call have no order: a file may be sorted. How many a call has must not be chosen by how they were
-        decided.
+        The rows of one call have no order: a file may be sorted, and is passed in one call then. How many a call has must not be
+        chosen by how they were decided.
 
         sensitive_features: a value or a dict of values for one row; for more what `Groups.of` takes. A group may appear
             late, and may be missing (None). The attributes are those of the first call; a single one may come without
