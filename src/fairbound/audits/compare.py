@@ -239,7 +239,8 @@ def _of_bounds(
         own = drawn.measured(bound)
         if own.size:
             most, least = drawn.extremes(bound) if compares_means(bound) else [drawn.percentiles(bound, own.shape)] * 2
-            found |= _near_the_largest(own, most, least, getattr(bound, "compares", "values"), n, confidence)
+            compares, reach = getattr(bound, "compares", "values"), getattr(bound, "largest_bound", np.inf)
+            found |= _near_the_largest(own, most, least, compares, n, confidence, reach)
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
 
@@ -261,17 +262,17 @@ def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
 
 
 def _near_the_largest(
-    own: np.ndarray, largest: np.ndarray, least: np.ndarray, compares: str, n: int, confidence: float
+    own: np.ndarray, largest: np.ndarray, least: np.ndarray, compares: str, n: int, confidence: float, reach: float
 ) -> dict[str, float]:
     """Limits of the second value less the first. own: (2, m) the contrasts of n rows; largest, least: (2, draws, m)
-    what they are in truth, at most and at least; {} of fewer than 100 draws."""
+    what they are in truth, at most and at least; {} of fewer than 100 draws. reach: from 0 to it all values lie."""
     if largest.shape[1] < 100:
         return {}
     sign = -1.0 if compares == "ratios" else 1.0
-    if sign < 0:
-        own, largest, least = -own, -largest, -least
-    spread = np.array([np.maximum(most.std(0), few.std(0)) for most, few in zip(largest, least, strict=True)])
-    near = own >= own.max(1, keepdims=True) - np.log(n) ** 0.5 * spread
+    own, largest, least = sign * own, sign * largest, sign * least
+    # one of a / b and b / a is at most 1: how far beyond 1 the other one lies says nothing of the least
+    at, most, few = (part if sign > 0 else np.maximum(part, -1.0) for part in (own, largest, least))
+    near = at >= at.max(1, keepdims=True) - np.log(n) ** 0.5 * np.maximum(most.std(1), few.std(1))
     above = [(own[k] - least[k])[:, near[k]] for k in range(2)]
     below = [(largest[k] - own[k])[:, near[k]] for k in range(2)]
     still = all(np.ptp(each, axis=0).max() == 0 for each in (*above, *below))
@@ -287,6 +288,5 @@ def _near_the_largest(
 
     value = float(own[1].max() - own[0].max())
     low, high = min(value, end(1)), max(value, -end(0))
-    if sign < 0:  # one of a / b and b / a is at most 1
-        low, high = max(-high, -1.0), min(-low, 1.0)
-    return {"lower": low, "upper": high}
+    low, high = (low, high) if sign > 0 else (-high, -low)
+    return {"lower": max(low, -reach), "upper": min(high, reach)}

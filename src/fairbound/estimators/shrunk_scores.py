@@ -79,7 +79,7 @@ def with_shrunk_scores(trained: Trained, decay: float, **options: Any) -> Traine
     if (found := shrunk(trained, (unbounded.x, trained.solution.x))) is None:
         return trained
     said = SHRUNK.format(found.share)
-    return trained._replace(solution=meeting(trained, found.x, said), notes=[*trained.notes, said])
+    return trained._replace(solution=meeting(trained, found.x, said), notes=[*trained.notes, said], optimality={})
 
 
 def shrunk(trained: Trained, orders: Sequence[Tensor]) -> Shrunk | None:

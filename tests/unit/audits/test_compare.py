@@ -435,13 +435,23 @@ def test_limits_let_every_comparison_near_the_largest_be_the_true_one():
         ]
         return own[k].max() - max(own[other, i] + np.quantile(apart[i], 0.975) for i in near)
 
-    found = _near_the_largest(own, *ends, "differences", 1000, 0.95)
+    found = _near_the_largest(own, *ends, "differences", 1000, 0.95, 1.0)
     assert [found["lower"], found["upper"]] == pytest.approx([lowest(1, 0), -lowest(0, 1)])
-    turned = _near_the_largest(own[::-1], *(part[::-1] for part in ends), "differences", 1000, 0.95)
+    turned = _near_the_largest(own[::-1], *(part[::-1] for part in ends), "differences", 1000, 0.95, 1.0)
     assert [turned["lower"], turned["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
-    ratios = _near_the_largest(-own, *(-part for part in ends), "ratios", 1000, 0.95)
+    ratios = _near_the_largest(-own, *(-part for part in ends), "ratios", 1000, 0.95, 1.0)
     assert [ratios["lower"], ratios["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
-    assert _near_the_largest(own, *(part[:, :99] for part in ends), "differences", 1000, 0.95) == {}
+    assert _near_the_largest(own, *(part[:, :99] for part in ends), "differences", 1000, 0.95, 1.0) == {}
+    reached = _near_the_largest(own, *ends, "differences", 1000, 0.95, 0.01)
+    assert reached == {"lower": max(found["lower"], -0.01), "upper": min(found["upper"], 0.01)} != found
+
+
+def test_how_far_beyond_one_the_turned_quotient_lies_widens_nothing():
+    rng = np.random.default_rng(0)
+    own, spread = np.array([[0.3, 3.3], [0.4, 2.5]]), np.array([0.05, 1.0])
+    most = own[:, None] + 0.02 + rng.normal(size=(2, 400, 2)) * spread
+    both = _near_the_largest(own, most, most - 0.04, "ratios", 1000, 0.95, 1.0)
+    assert both == _near_the_largest(own[:, :1], most[..., :1], most[..., :1] - 0.04, "ratios", 1000, 0.95, 1.0)
 
 
 def test_a_ratio_that_one_pair_of_groups_decides_has_the_width_of_its_spread():
