@@ -69,6 +69,12 @@ class State:
         return {}
 
 
+def has_step_size(method: Method[Any] | None) -> bool:
+    """Whether a smaller or larger step size can be asked for: not of a method that takes all rows at each step and finds
+    its steps by itself. Of None, a method that is not known, it may be."""
+    return not getattr(method, "all_rows", False) or hasattr(method, "step_size")
+
+
 def no_multipliers(problem: Problem, x: Tensor) -> Tensor:
     """(..., m) zeros, for x (..., n)."""
     return x.new_zeros(*x.shape[:-1], problem.m)

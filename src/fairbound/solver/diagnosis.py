@@ -17,6 +17,7 @@ import torch
 
 from fairbound.base.errors import OptionError
 from fairbound.base.series import floats
+from fairbound.methods.method import has_step_size
 from fairbound.problems.problem import Problem
 from fairbound.solver.solve import Solution
 
@@ -41,6 +42,15 @@ GRAVE = ("diverging", "vanished_gradient", "surrogate_far")
 MOST_BESIDE = 200
 SAME = 1e-4
 """Of how many constraints after it the other side of one is looked for, and what rounding leaves of their sum."""
+
+SMALLER_STEPS = (
+    "Take smaller steps: divide step_size and dual_step_size by 10, or set clip, and standardise the features."
+)
+OTHER_WAY = (
+    "The method finds its steps by itself, so it is the bounds that raise the loss: train with another penalty (a tenth of it, "
+    "or ten times it), take another model (a network such as mlp:16), or loosen the bound."
+)
+"""Advice on a loss that rose, for methods with a step size and without."""
 
 WORSE = 1.5
 VANISHED = 0.02
@@ -112,6 +122,10 @@ class _Seen:
         return self.rows_per_step >= getattr(self.problem, "total_rows", np.inf)
 
     @property
+    def has_step_size(self) -> bool:
+        return has_step_size(self.solution.method)
+
+    @property
     def bounded(self) -> bool:
         return self.g.shape[1] > 0
 
@@ -171,7 +185,7 @@ def _diverging(seen: _Seen) -> Iterator[Advice]:
         yield Advice(
             "diverging",
             f"The run diverges: the loss {said}, with multipliers up to {np.nanmax(np.abs(seen.y), initial=0):.3g}.",
-            "Take smaller steps: divide step_size and dual_step_size by 10, or set clip, and standardise the features.",
+            SMALLER_STEPS if seen.has_step_size else OTHER_WAY,
         )
 
 
@@ -222,7 +236,8 @@ def _unfinished(seen: _Seen) -> Iterator[Advice]:
                 "undertrained",
                 f"The {what} still falls: the last quarter of the run gained {(quarters[2] - quarters[3]) / gained:.0%} of all that was "
                 "gained.",
-                "Train longer (a larger budget), or take larger steps (step_size).",
+                "Train longer (a larger budget)"
+                + (", or take larger steps (step_size)." if seen.has_step_size else "."),
             )
             return
 

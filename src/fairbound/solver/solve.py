@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairbound.base.records import Counts
 from fairbound.methods import algorithm as algorithm_named
-from fairbound.methods.method import State, check_needs
+from fairbound.methods.method import Method, State, check_needs, has_step_size
 from fairbound.problems.problem import Problem
 from fairbound.problems.stated import check_stated
 from fairbound.solver.budget import Budget
@@ -33,6 +33,7 @@ class Solution:
     and an iterate that missed the bounds, where only the start met them and the point has gained less than half of what
     that iterate has.
     message: the verdict in words, with advice.
+    method: what solved it; None where that is not known.
     records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget", "interrupted", or
     "halted" by the method itself, whose state says that it is `halted`.
     """
@@ -49,6 +50,7 @@ class Solution:
     counts: Counts
     stopped: Stopped
     message: str
+    method: Method[Any] | None = None
 
     @property
     def found(self) -> bool:
@@ -165,6 +167,7 @@ def _solution(run: Run, stopped: Stopped, seconds: float) -> Solution:
         counts=run.counts,
         stopped=stopped,
         message=_message(run),
+        method=run.settings.method,
     )
 
 
@@ -176,7 +179,7 @@ def _message(run: Run) -> str:
         return f"the method has no outer iterate yet, so it vouches for no point. Run it longer. Measured: {verdict}"
     unseen = run.counts.unseen
     absent = f" Batches lacked a group {unseen:,} times; those constraints were left as they were." if unseen else ""
-    return verdict + ("" if run.best.found else _divergence(run.recorder.rows)) + absent
+    return verdict + ("" if run.best.found else _divergence(run)) + absent
 
 
 def _where(run: Run) -> str:
@@ -188,8 +191,10 @@ def _where(run: Run) -> str:
     return "" if run.settings.validation is None else " on the problem and on that of validation"
 
 
-def _divergence(rows: list[dict[str, Any]]) -> str:
-    """A sentence, where the last record of one run has both a higher objective than the first and a larger violation."""
+def _divergence(run: Run) -> str:
+    """What is said where the last record of one run has both a higher objective than the first and a larger
+    violation."""
+    rows = run.recorder.rows
     if not rows or not all(isinstance(row.get("train", {}).get("f"), float) for row in (rows[0], rows[-1])):
         return ""
     (f, before), (last, after) = ((row["train"]["f"], max(0.0, *row["train"]["g"])) for row in (rows[0], rows[-1]))
@@ -197,5 +202,5 @@ def _divergence(rows: list[dict[str, Any]]) -> str:
         return ""
     return (
         f" The steps led away: from the first record to the last the objective rose from {f:.4g} to {last:.4g} and the "
-        f"largest violation from {before:.4g} to {after:.4g}. Take a smaller step size."
-    )
+        f"largest violation from {before:.4g} to {after:.4g}."
+    ) + " Take a smaller step size." * has_step_size(run.settings.method)

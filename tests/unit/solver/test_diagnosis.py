@@ -14,6 +14,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
+from fairbound.methods import algorithm
 from twelve_rows import tiny
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -132,6 +133,18 @@ def test_a_flat_surrogate_that_is_met_where_the_metric_is_not_is_told(solved):
     run = _wide(run_of(solution, **CALM | {"g": 0.3 + 0 * T, "met": False}), problem)
     run = replace(run, last=torch.tensor([0.3, 0.1, 0.0], dtype=torch.float64))
     assert [a.fault for a in fb.diagnose(run, problem)] == ["surrogate_far"]
+
+
+@pytest.mark.parametrize("fault", ["diverging", "undertrained"])
+def test_a_method_without_a_step_size_is_not_told_to_change_it(solved, fault):
+    run = run_of(solved[0], **BUILT[fault])
+    words = {
+        type(method).__name__: fb.diagnose(replace(run, method=method))[0].next
+        for method in (fb.ALM(), fb.FullBatchALM(), algorithm("projected_gradient"))
+    }
+    assert ["step_size" in said for said in words.values()] == [True, False, True]
+    if fault == "diverging":
+        assert "penalty" in words["FullBatchALM"] and "penalty" not in words["ALM"]
 
 
 def test_a_stack_of_runs_is_refused():

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 import torch
 
 import fairbound as fb
 from fairbound.instances import instance
-from fairbound.methods import ALM, SGD
+from fairbound.methods import ALM, SGD, FullBatchALM
+from fairbound.methods.method import has_step_size
 from fairbound.problems.domain import Ball
+from fairbound.solver.solve import _divergence
 from fairbound.testing.known import KnownProblem
 from twelve_rows import convex_fair, tiny
 
@@ -34,6 +39,19 @@ def test_steps_that_lead_away_from_objective_and_bounds_are_named():
     assert float(found.last) > 6.5, "beyond 6 the objective exceeds that of the start"
     assert "objective rose from 9" in found.message and "largest violation from 0 to" in found.message
     assert "smaller step size" in found.message
+    assert has_step_size(ALM()) and has_step_size(None) and not has_step_size(FullBatchALM())
+
+
+@pytest.mark.parametrize("method", [FullBatchALM(), ALM(step_size=30.0, margin=0.0)], ids=lambda m: m.name)
+def test_a_step_size_is_named_where_there_is_one(method):
+    run = SimpleNamespace(
+        recorder=SimpleNamespace(rows=[{"train": {"f": 1.0, "g": [0.1]}}, {"train": {"f": 2.0, "g": [0.3]}}]),
+        settings=SimpleNamespace(method=method),
+    )
+    said = _divergence(run)
+    assert "objective rose from 1 to 2" in said and "from 0.1 to 0.3" in said
+    assert ("smaller step size" in said) == hasattr(method, "step_size")
+    assert fb.solve(tiny(), method, budget="1 steps").method == method
 
 
 def test_bounds_on_groups_have_advice_on_groups():
