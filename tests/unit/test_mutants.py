@@ -308,7 +308,7 @@ MUTANTS = {
     "class bounds: those that cost something are left at once": Mutant("estimators/classifier_training.py", "if bounds_cost_nothing(found.optimality):", "if True:", "claims/test_class_risk.py"),
     "class bounds: met by far, and batches all the same": Mutant("estimators/classifier_training.py", "choice.otherwise is not None and self.limit is None:", "choice.otherwise is not None and False:", "claims/test_class_risk.py"),
     "thresholds: a changed file is read": Mutant("postprocessing/processor.py", 'data["checksum"] != sum_of_content(data)', "False", "unit/postprocessing/test_postprocessor.py"),
-    "partial: an interval of one decision is not told": Mutant("fairness/notions/partial.py", "shares[0] in (0, 1)", "False", "unit/audits/test_audit.py"),
+    "partial: an interval of one decision is not told": Mutant("fairness/notions/partial.py", "- first[:, None]) < ROUNDING", "- first[:, None]) < 0", "unit/audits/test_audit.py"),
     "kkt: a gap at 0": Mutant("subproblems/multipliers.py", "problem.convex and bool(x.any())", "problem.convex", "unit/subproblems/test_multipliers.py"),
     "whole network: the start that gains least": Mutant("estimators/whole_network.py", "gain.accuracy > max(sure * gain.error, most)", "gain.accuracy > sure * gain.error and not most", "unit/estimators/test_whole_network.py"),
     "whole network: rounds where a bound is missed": Mutant("estimators/whole_network.py", "if made.feasible and gain", "if gain", "unit/estimators/test_whole_network.py"),
@@ -453,6 +453,9 @@ MUTANTS = {
     "budget: steps after the deadline": Mutant("solver/run.py", "return limit.over or limit.spent(", "return limit.spent(", "unit/solver/test_budget.py"),
     "budget: seconds of each run": Mutant("estimators/conventions.py", "Budget.of(self.budget).from_now()", "Budget.of(self.budget)", "unit/estimators/test_stated_seconds.py"),
     "budget: last layers without a deadline": Mutant("estimators/training.py", "budget=AT_ONCE.until(limit), progress=options.progress,", "budget=AT_ONCE, progress=options.progress,", "unit/estimators/test_stated_seconds.py"),
+    "partial: an interval of two decisions is told": Mutant("fairness/notions/partial.py", "- first[:, None]) < ROUNDING", "- first[:, None]) < 1", "unit/estimators/test_outside_intervals.py"),
+    "outside intervals: shares of another statistic": Mutant("estimators/outside_intervals.py", "((read >= first) & (read < after))", "((read >= first) | (read < after))", "unit/estimators/test_outside_intervals.py"),
+    "step sizes: none of methods that take all rows": Mutant("methods/method.py", 'or hasattr(method, "step_size")', 'or False', "unit/solver/test_diagnosis.py"),
     "doctor: swings of a hundredth": Mutant("solver/diagnosis.py", "deviation < SWING * mean", "deviation < 100 * mean", "unit/solver/test_diagnosis.py"),
     "doctor: a falling violation is infeasible": Mutant("solver/diagnosis.py", "late.mean() < 0.85 * before.mean()", "late.mean() < 0 * before.mean()", "unit/solver/test_diagnosis.py"),
     # confidence

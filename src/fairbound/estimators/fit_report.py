@@ -12,6 +12,7 @@ from torch import Tensor
 from fairbound.base.records import plain
 from fairbound.estimators.fit_warnings import missed_words, missing_group_words
 from fairbound.estimators.optimality import optimality
+from fairbound.estimators.outside_intervals import outside_intervals
 from fairbound.estimators.shrunk_scores import shrunk_words
 from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
@@ -121,7 +122,15 @@ def fit_report(
         "small_groups": small,
         "remarks": remarks,
         "missing_group_rows": missing,
-        "notes": [*([INTERRUPTED] if solution.interrupted else []), *notes, *rare, *trained.notes, *shrunk, *thin],
+        "notes": [
+            *([INTERRUPTED] if solution.interrupted else []),
+            *notes,
+            *rare,
+            *trained.notes,
+            *shrunk,
+            *thin,
+            *outside_intervals(problem, solution.x),
+        ],
         "warnings": cautions,
     }
 

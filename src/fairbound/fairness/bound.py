@@ -225,6 +225,12 @@ class Bound(ABC):
         """What is said where all rows that the bound speaks of are decided alike though others are not; "" else."""
         return ""
 
+    def outside_words(self, found: Sequence[np.ndarray]) -> str:
+        """What is said where all rows of every group's percentile interval have one decision, the same in all groups; "" for
+        none. found: for each attribute the shares of positive decisions within the intervals, (rates groups) or
+        (rates, groups)."""
+        return ""
+
     def no_verdict(self) -> OptionError:
         """What to raise where the notion has no `judge` of its own."""
         return OptionError(

@@ -18,7 +18,7 @@ area ties count one half.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -45,6 +45,9 @@ from fairbound.fairness.values import Values
 
 LEAST_POINTS, MOST_POINTS = 10, 40
 """Percentiles at which training compares distributions: one for each `bound` of the interval, within these."""
+
+ROUNDING = 1e-6
+"""What float32 leaves of a share of 0 or 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,13 +237,23 @@ class PartialRateBound(DecisionBound, PartialBound):
             found = [self.values(rows, compared).estimates for compared, _ in self.compared(rows.occurring, "drop")]
         except EmptyGroupError:
             return ""
-        shares = np.concatenate([one.ravel() for one in found])
-        if len(np.unique(rows.predicted)) < 2 or not (shares.min() == shares.max() and shares[0] in (0, 1)):
+        return "" if len(np.unique(rows.predicted)) < 2 else self.outside_words(found)
+
+    def outside_words(self, found: Sequence[np.ndarray]) -> str:
+        shares = np.concatenate([one.reshape(len(self.rates), -1) for one in found], axis=1)
+        first = shares[:, 0].round()
+        if not (np.abs(shares - first[:, None]) < ROUNDING).all():
             return ""
-        decided = "positive" if shares[0] else "negative"
+        one = "positive" if first[0] else "negative"
+        each = f"every row of the interval is predicted {one}"
+        if len(set(first)) > 1:
+            each = "every row of the interval of positive labels is predicted {}, of negative labels {}".format(
+                *(("positive", "negative") if first[0] else ("negative", "positive"))
+            )
         return (
-            f"{self.text}: every row of the interval is predicted {decided}, so it is met trivially. An interval around the "
-            "share of positive decisions tells more; partial_statistical_parity compares the scores."
+            f"{self.text}: in every group the line between positive and negative decisions lies outside the interval, so {each}. "
+            "It is met trivially, with value 0, and asks nothing of other rows. An interval around the share of positive decisions "
+            "tells more; partial_statistical_parity compares the scores."
         )
 
 
