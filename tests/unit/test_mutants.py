@@ -74,6 +74,8 @@ MUTANTS = {
     "swept intercept: bounds may be missed": Mutant("estimators/swept_intercept.py", "float(one.violation) <= 0", "float(one.violation) <= 1", "unit/estimators/test_thin_groups.py"),
     "swept intercept: the least accurate": Mutant("estimators/swept_intercept.py", "if accuracy is None else -accuracy", "if accuracy is None else accuracy", "unit/estimators/test_thin_groups.py"),
     "other starts: zeros too where thresholds are trained": Mutant("estimators/other_starts.py", "alone=bool(plan.auxiliaries)", "alone=False", "unit/estimators/test_other_starts.py"),
+    "other starts: quotients begin at zeros alone": Mutant("estimators/other_starts.py", "or 1.0) - NEARLY", "or 1.0) - 0.5", "unit/estimators/test_other_starts.py"),
+    "other starts: another start where the bounds cost nothing": Mutant("estimators/training.py", ">= more.enough:", ">= 2:", "unit/estimators/test_other_starts.py"),
     "other starts: scores spread the other way": Mutant("estimators/other_starts.py", "solution.x * (SPREAD / spread)", "solution.x * (SPREAD * spread)", "unit/estimators/test_other_starts.py"),
     "other starts: the start is no model": Mutant("estimators/other_starts.py", "best_step.clamp_min(1)", "best_step.clamp_min(0)", "unit/estimators/test_other_starts.py"),
     "shrunk scores: the highest loss": Mutant("estimators/shrunk_scores.py", "share = min(met)[1]", "share = max(met)[1]", "unit/estimators/test_shrunk_scores.py"),

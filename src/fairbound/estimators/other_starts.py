@@ -2,6 +2,8 @@
 
 - Shares within a percentile interval do not change where the decision lies outside it, so no slope leads into it from
   there: training begins at the model without bounds too.
+- So it does under bounds on quotients of decisions, such as precision, unless training from zeros is nearly as accurate as
+  that model.
 - The area under the ROC curve and bounds on the order of scores stay as they are where all scores grow. From zeros a
   round may end at scores so far apart that all surrogates are flat, and no later one moves. So training begins at the
   model of the lowest loss under the same bounds, its scores spread by SPREAD, with gentle surrogates and a penalty that
@@ -20,6 +22,7 @@ from torch import Tensor
 from fairbound.estimators.auc_training import ranks_only
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import lowest_loss
+from fairbound.estimators.trained import accuracy_of
 from fairbound.fairness.percentiles.interval_shares import WithinShares
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -27,6 +30,9 @@ from fairbound.methods import FullBatchALM
 from fairbound.models.mlp import is_linear
 from fairbound.rows.sparse import SparseRows
 from fairbound.solver.solve import Solution, solve
+
+NEARLY = 0.005
+"""What the bounds on quotients cost in accuracy at most where there is nothing to gain from another start."""
 
 SPREAD = 4.0
 """Standard deviation of the scores where an area begins, at which sigmoids of their differences are near the area."""
@@ -41,13 +47,15 @@ LOWEST_LOSS = "Begun at the model of the lowest loss under the bounds, training 
 
 class OtherStart(NamedTuple):
     """x: (n,). method: of the run from there. said: a note where its model is taken. learnt: whether training found x, so
-    that it is a model like any other where it meets the bounds. alone: whether no other start is tried."""
+    that it is a model like any other where it meets the bounds. alone: whether no other start is tried. enough: from which
+    accuracy on the model from zeros is kept."""
 
     x: Tensor
     method: FullBatchALM
     said: str
     learnt: bool = True
     alone: bool = False
+    enough: float = 1.0
 
     def counted(self, solution: Solution) -> Solution:
         """The solution of the run from there, as one that found its model where that is x."""
@@ -78,6 +86,9 @@ def other_start(problem: FairProblem, method: FullBatchALM, decay: float, **opti
         return None
     if any(isinstance(statistic, WithinShares) for statistic in plan.statistics):
         return OtherStart(lowest_loss(problem, decay), method, UNBOUNDED)
+    if len(plan.ratios):
+        x = lowest_loss(problem, decay)
+        return OtherStart(x, method, UNBOUNDED, enough=(accuracy_of(problem.evaluate(x)) or 1.0) - NEARLY)
     return None
 
 

@@ -225,6 +225,8 @@ def _of_all_starts(
         trained = _at_once(made, choice, options, decay, few)
         if trained.solution.interrupted or limit.over or bounds_cost_nothing(trained.optimality):
             return trained
+        if trained.solution.found and (trained.accuracy() or 0.0) >= more.enough:
+            return trained
     begun = _at_once(made, choice._replace(method=more.method), replace(options, x0=more.x), decay, few)
     begun = begun._replace(solution=more.counted(begun.solution))
     return begun if more.alone else better(trained, begun, options.refined, more.said)

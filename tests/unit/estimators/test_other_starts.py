@@ -11,7 +11,7 @@ import torch
 import fairbound as fb
 from fairbound.estimators import training
 from fairbound.estimators.last_intercept import accurate_within_bounds
-from fairbound.estimators.other_starts import SPREAD, other_start
+from fairbound.estimators.other_starts import NEARLY, SPREAD, other_start
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
@@ -57,6 +57,31 @@ def test_it_begins_where_the_loss_without_bounds_is_lowest():
     assert float(slope.abs().max()) < 1e-5 and not found.alone
     plain = FairProblem(MLP(2), X, y, group, "demographic_parity <= 0.1", objective=Accuracy(0.0))
     assert other_start(plain, FullBatchALM(), 0.0, **OPTIONS) is None
+
+
+@pytest.mark.parametrize("bound", [0.03, 0.9])
+def test_quotients_begin_without_bounds_too_where_they_cost_accuracy(bound, monkeypatch):
+    """Of skewed features one is larger in one group; at 0.9 the bound costs nothing."""
+    rng = np.random.default_rng(121)
+    group = (rng.random(600) < 0.3).astype(int)
+    X = np.exp(0.8 * rng.normal(size=(600, 2)))
+    X[:, 0] *= 1 + group
+    y = (X[:, 0] - X[:, 1] - 0.3 + 0.6 * rng.logistic(size=600) > 0).astype(int)
+    stated, begun = f"predictive_parity <= {bound}", []
+    problem = FairProblem(MLP(2), X, y, group, stated, objective=Accuracy(0.0), dtype=torch.float64)
+    found = other_start(problem, FullBatchALM(), 0.0, **OPTIONS)
+    free = ((X @ found.x[:2].numpy() + float(found.x[2]) > 0) == y).mean()
+    assert abs(found.enough - (free - NEARLY)) < 1e-9 and not found.alone
+    usual = training._at_once
+
+    def at_once(made, choice, options, *more):
+        begun.append(usual(made, choice, options, *more))
+        return begun[-1]
+
+    monkeypatch.setattr(training, "_at_once", at_once)
+    fb.FairClassifier(stated, options=STRAIGHT, random_state=0).fit(X, y, sensitive_features=group)
+    assert len(begun) == (2 if bound < 0.1 else 1)
+    assert bound > 0.1 or begun[1].accuracy() > begun[0].accuracy() + 0.02
 
 
 @pytest.mark.parametrize(("bound", "alone"), [("partial_statistical_parity <= 0.3", True), ("loss_gap <= 0.3", False)])
