@@ -82,6 +82,11 @@ def test_quotients_begin_without_bounds_too_where_they_cost_accuracy(bound, monk
     fb.FairClassifier(stated, options=STRAIGHT, random_state=0).fit(X, y, sensitive_features=group)
     assert len(begun) == (2 if bound < 0.1 else 1)
     assert bound > 0.1 or begun[1].accuracy() > begun[0].accuracy() + 0.02
+    near = found._replace(enough=begun[0].accuracy())
+    monkeypatch.setattr(training, "other_start", lambda *args, **options: near)
+    begun.clear()
+    fb.FairClassifier(stated, options=STRAIGHT, random_state=0).fit(X, y, sensitive_features=group)
+    assert len(begun) == 1
 
 
 @pytest.mark.parametrize(("bound", "alone"), [("partial_statistical_parity <= 0.3", True), ("loss_gap <= 0.3", False)])
