@@ -21,6 +21,7 @@ from torch import Tensor
 
 from fairbound.estimators.auc_training import ranks_only
 from fairbound.estimators.problems import problem_like
+from fairbound.estimators.runs import joined
 from fairbound.estimators.swept_intercept import lowest_loss
 from fairbound.estimators.trained import accuracy_of
 from fairbound.fairness.percentiles.interval_shares import WithinShares
@@ -46,22 +47,23 @@ LOWEST_LOSS = "Begun at the model of the lowest loss under the bounds, training 
 
 
 class OtherStart(NamedTuple):
-    """x: (n,). method: of the run from there. said: a note where its model is taken. learnt: whether training found x, so
-    that it is a model like any other where it meets the bounds. alone: whether no other start is tried. enough: from which
-    accuracy on the model from zeros is kept."""
+    """x: (n,). method: of the run from there. said: a note where its model is taken. before: the run that found x, if one
+    did. enough: from which accuracy on the model from zeros is kept."""
 
     x: Tensor
     method: FullBatchALM
     said: str
-    learnt: bool = True
-    alone: bool = False
+    before: Solution | None = None
     enough: float = 1.0
 
     def counted(self, solution: Solution) -> Solution:
-        """The solution of the run from there, as one that found its model where that is x."""
-        if not (self.learnt and bool(solution.feasible)):
-            return solution
-        return replace(solution, best_step=solution.best_step.clamp_min(1))
+        """The solution of the run from there with the steps and seconds of the one before it, and as one that found its
+        model where that is x."""
+        if self.before is not None:
+            solution = joined(replace(self.before, records=solution.records[:1]), solution)
+            if not self.before.found:
+                return solution
+        return replace(solution, best_step=solution.best_step.clamp_min(1)) if bool(solution.feasible) else solution
 
 
 def other_start(problem: FairProblem, method: FullBatchALM, decay: float, **options: Any) -> OtherStart | None:
@@ -73,14 +75,9 @@ def other_start(problem: FairProblem, method: FullBatchALM, decay: float, **opti
     if plan.ranks:
         if ranks_only(problem):
             return None
-        x, found = _of_lowest_loss(problem, method, **options)
-        return OtherStart(
-            x,
-            replace(method, sharpness=method.sharpness[:1], penalty=STEEP * method.penalty),
-            LOWEST_LOSS,
-            found,
-            alone=bool(plan.auxiliaries),
-        )
+        before = solve(problem_like(problem, model, None, None), method, sampling="full", **options)
+        gentle = replace(method, sharpness=method.sharpness[:1], penalty=STEEP * method.penalty)
+        return OtherStart(_spread(problem, before.x), gentle, LOWEST_LOSS, before)
     dense = not isinstance(problem.features, SparseRows)
     if not dense or problem.loss is not LOGISTIC or not getattr(model, "bias", False) or plan.auxiliaries:
         return None
@@ -92,9 +89,7 @@ def other_start(problem: FairProblem, method: FullBatchALM, decay: float, **opti
     return None
 
 
-def _of_lowest_loss(problem: FairProblem, method: FullBatchALM, **options: Any) -> tuple[Tensor, bool]:
-    """(n,) the model of the lowest loss under the bounds of a problem that minimises another objective, and its
-    thresholds, so far from 0 that its scores have the standard deviation SPREAD; and whether training found it."""
-    solution = solve(problem_like(problem, problem.model, None, None), method, sampling="full", **options)
-    spread = float(problem.all_scores(solution.x).std())
-    return solution.x * (SPREAD / spread) if spread > 0 else solution.x, solution.found
+def _spread(problem: FairProblem, x: Tensor) -> Tensor:
+    """(n,) the model at x (n,) and its thresholds, so far from 0 that its scores have the standard deviation SPREAD."""
+    spread = float(problem.all_scores(x).std())
+    return x * (SPREAD / spread) if spread > 0 else x

@@ -59,9 +59,9 @@ from fairbound.models.mlp import is_built_in, is_linear
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution, solve
 
-ALONE, BATCHES = 0.5, 0.75
-"""Shares of the time left, where there is a deadline: of the network under bounds before that without them, and of the
-random batches of either before what follows them."""
+ALONE, BATCHES, BEFORE = 0.5, 0.75, 0.5
+"""Shares of the time left, where there is a deadline: of the network under bounds before that without them, of the
+random batches of either before what follows them, and of a run that finds where another one begins."""
 
 AT_ONCE = Budget(steps=FullBatchALM().rounds)
 """More rounds than a method of all rows takes before it ends by itself."""
@@ -214,22 +214,26 @@ def _of_all_starts(
     made: Problems, choice: Chosen, options: TrainingOptions, decay: float, few: list[str], limit: Budget
 ) -> Trained:
     """The best model of `_at_once` from the usual start and, where "auto" chose, from that of `other_starts`."""
-    problem, method, more = made.problem, choice.method, None
+    problem, method = made.problem, choice.method
     assert isinstance(method, FullBatchALM)
-    if choice.automatic and options.x0 is None and not few:
-        rounds = (options.stated or AT_ONCE).until(limit)
-        more = other_start(problem, method, decay, budget=rounds, seed=options.seed, progress=options.progress)
+    usual = partial(_at_once, made, choice, options, decay, few)
+    if not choice.automatic or options.x0 is not None or few:
+        return usual()
+    zeros = None if problem.plan.auxiliaries else usual()
+    if zeros is not None and (zeros.solution.interrupted or limit.over or bounds_cost_nothing(zeros.optimality)):
+        return zeros
+    rounds = (options.stated or AT_ONCE).until(limit).part(BEFORE)
+    more = other_start(problem, method, decay, budget=rounds, seed=options.seed, progress=options.progress)
     if more is None:
-        return _at_once(made, choice, options, decay, few)
-    if not more.alone:
-        trained = _at_once(made, choice, options, decay, few)
-        if trained.solution.interrupted or limit.over or bounds_cost_nothing(trained.optimality):
-            return trained
-        if trained.solution.found and (trained.accuracy() or 0.0) >= more.enough:
-            return trained
+        return usual() if zeros is None else zeros
+    if more.before is not None and more.before.interrupted:
+        ended = Trained(problem, made.held, judged(problem, more.before), method, limit, [], [])
+        return ended if zeros is None else zeros._replace(solution=replace(zeros.solution, stopped="interrupted"))
+    if zeros is not None and zeros.solution.found and (zeros.accuracy() or 0.0) >= more.enough:
+        return zeros
     begun = _at_once(made, choice._replace(method=more.method), replace(options, x0=more.x), decay, few)
     begun = begun._replace(solution=more.counted(begun.solution))
-    return begun if more.alone else better(trained, begun, options.refined, more.said)
+    return begun if zeros is None else better(zeros, begun, options.refined, more.said)
 
 
 def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: float, few: list[str]) -> Trained:

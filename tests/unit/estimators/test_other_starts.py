@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import training
+from fairbound.estimators import other_starts, training
 from fairbound.estimators.last_intercept import accurate_within_bounds
 from fairbound.estimators.other_starts import NEARLY, SPREAD, other_start
 from fairbound.estimators.trained import Trained
@@ -54,7 +55,7 @@ def test_it_begins_where_the_loss_without_bounds_is_lowest():
     found = other_start(problem, FullBatchALM(), 0.0, **OPTIONS)
     slope = problem.jacobian(found.x, problem.full(), [0])[1][0]
     slope[:2] += found.x[:2] / len(y)
-    assert float(slope.abs().max()) < 1e-5 and not found.alone
+    assert float(slope.abs().max()) < 1e-5
     plain = FairProblem(MLP(2), X, y, group, "demographic_parity <= 0.1", objective=Accuracy(0.0))
     assert other_start(plain, FullBatchALM(), 0.0, **OPTIONS) is None
 
@@ -71,7 +72,7 @@ def test_quotients_begin_without_bounds_too_where_they_cost_accuracy(bound, monk
     problem = FairProblem(MLP(2), X, y, group, stated, objective=Accuracy(0.0), dtype=torch.float64)
     found = other_start(problem, FullBatchALM(), 0.0, **OPTIONS)
     free = ((X @ found.x[:2].numpy() + float(found.x[2]) > 0) == y).mean()
-    assert abs(found.enough - (free - NEARLY)) < 1e-9 and not found.alone
+    assert abs(found.enough - (free - NEARLY)) < 1e-9
     usual = training._at_once
 
     def at_once(made, choice, options, *more):
@@ -89,14 +90,14 @@ def test_quotients_begin_without_bounds_too_where_they_cost_accuracy(bound, monk
     assert len(begun) == 1
 
 
-@pytest.mark.parametrize(("bound", "alone"), [("partial_statistical_parity <= 0.3", True), ("loss_gap <= 0.3", False)])
-def test_an_area_begins_at_the_lowest_loss_under_its_bounds(bound, alone):
+@pytest.mark.parametrize("bound", ["partial_statistical_parity <= 0.3", "loss_gap <= 0.3"])
+def test_an_area_begins_at_the_lowest_loss_under_its_bounds(bound):
     X, y, group = groups_apart(1)
     area, loss = (FairProblem(MLP(2), X, y, group, bound, objective=o, dtype=torch.float64) for o in ("auc", None))
     method = algorithm("full_batch_alm:thresholds")
     found = other_start(area, method, 0.0, **OPTIONS)
     scores = area.all_scores(found.x)
-    assert found.alone == alone and abs(float(scores.std()) - SPREAD) < 1e-9
+    assert abs(float(scores.std()) - SPREAD) < 1e-9
     own = fb.solve(loss, method, sampling="full", **OPTIONS).x
     assert torch.allclose(own / own.norm(), found.x / found.x.norm(), atol=1e-9)
     assert found.method.penalty > method.penalty and found.method.sharpness == method.sharpness[:1]
@@ -147,3 +148,31 @@ def test_thresholds_move_with_the_scores_to_where_decisions_are_right():
     assert before.accuracy() < 0.6 and after.accuracy() > 0.65
     apart = (after.solution.x[3:] - after.solution.x[2]) / (x[3:] - x[2])
     assert torch.allclose(apart, apart[:1].expand_as(apart))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_before_counts_and_its_interruption_ends_training(monkeypatch):
+    X, y, group = groups_apart(0)
+    before, runs, whole, at_once = [], [], other_starts.solve, training._at_once
+
+    def first(*given, stopped=None, **options):
+        before.append(whole(*given, **options))
+        return replace(before[-1], stopped=stopped or before[-1].stopped)
+
+    def fitted(bound, steps=3):
+        model = fb.FairClassifier(bound, objective="auc", options=STRAIGHT, random_state=0, budget=f"{steps} steps")
+        return model.fit(X, y, sensitive_features=group)
+
+    monkeypatch.setattr(training, "_at_once", lambda *given: runs.append(at_once(*given)) or runs[-1])
+    monkeypatch.setattr(other_starts, "solve", first)
+    fair = fitted("partial_statistical_parity <= 0.1")
+    assert len(runs) == 1  # from zeros nothing begins where thresholds are trained too
+    assert fair.fit_report_["steps"] == before[0].steps + runs[0].solution.steps > before[0].steps
+    steps = [row["step"] for row in fair.solution_.records]
+    assert steps == sorted(steps) and steps[-1] == fair.fit_report_["steps"]
+    monkeypatch.setattr(other_starts, "solve", partial(first, stopped="interrupted"))
+    for bound, usual in (("partial_statistical_parity <= 0.1", 0), ("loss_gap <= 0.01", 1)):
+        runs.clear()
+        fair = fitted(bound, steps=40)
+        assert len(runs) == usual and fair.solution_.interrupted
+        assert "interrupted" in " ".join(fair.fit_report_["notes"])
