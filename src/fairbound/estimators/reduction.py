@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, indexable
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
@@ -128,6 +128,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")
         codes, classes = binary_labels(checked_labels(X, y), self.positive, OF_CLASSES)
+        (X,) = indexable(X)  # a sparse table by rows
         if sensitive_features is None:
             raise groups_wanted(stated[0].text)
         groups, n = Groups.of(sensitive_features), len(codes)
@@ -215,7 +216,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise OptionError(f"rounds must be a whole number of at least 1, got {self.rounds!r}.")
         if not 0 < self.step < np.inf:
             raise OptionError(f"step must be positive, got {self.step!r}.")
-        check_folds(self.folds)
+        check_folds(self.folds, self.estimator)
         if self.costs is not None:
             checked_costs(self.costs)
         return stated

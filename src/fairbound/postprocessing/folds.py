@@ -30,10 +30,21 @@ WRONG = 0.01
 right."""
 
 
-def check_folds(folds: Any) -> None:
-    """Raises: OptionError where it is neither "auto" nor a number of folds."""
+def check_folds(folds: Any, estimator: Any) -> None:
+    """Raises: OptionError where it is neither "auto" nor a number of folds that the estimator can have."""
     if folds != "auto" and (not isinstance(folds, int) or folds < 0 or folds == 1):
         raise OptionError(f'folds must be "auto", 0 or a whole number of at least 2, got {folds!r}.')
+    if folds not in ("auto", 0) and _pairwise(estimator):
+        raise OptionError(
+            f"{type(estimator).__name__} gets what it knows of every two rows, which folds do not take apart; say folds=0, and "
+            "judge it on other rows."
+        )
+
+
+def _pairwise(estimator: Any) -> bool:
+    """Whether a classifier takes a number for every two rows, as an SVC with a kernel computed before."""
+    tags = None if isinstance(estimator, type) else getattr(estimator, "__sklearn_tags__", None)
+    return tags is not None and bool(tags().input_tags.pairwise)
 
 
 def parts_of(kind: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -61,10 +72,10 @@ def knows_by_heart(
 
     One fit tells it where HELD rows of each label are held out, else up to five do.
     None for fewer than FEWEST rows of positive weight, or than 5 of a label, and of a model
-    without `predict`, where that cannot be told."""
+    without `predict` or of one that takes numbers of every two rows, where that cannot be told."""
     some = np.flatnonzero(weight)
     values, code = np.unique(labels[some], return_inverse=True)
-    if len(some) < FEWEST or len(values) < 2 or np.bincount(code).min() < FOLDS:
+    if len(some) < FEWEST or len(values) < 2 or np.bincount(code).min() < FOLDS or _pairwise(estimator):
         return None
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # seen, held
     right: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])

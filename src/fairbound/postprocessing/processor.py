@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, indexable
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, DataWarning, OptionError
@@ -149,6 +149,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
         codes, classes = binary_labels(y, self.positive, OF_CLASSES)
+        (X,) = indexable(X)  # a sparse table by rows
         compared = [b.text for b in stated if "groups" in b.needs]
         if compared and sensitive_features is None:
             raise groups_wanted(compared[0])
@@ -208,7 +209,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
                 f"PostProcessor needs at least one bound, as in constraint='demographic_parity <= 0.02'.{first}"
             )
         check_how(self.scores)
-        check_folds(self.folds)
+        check_folds(self.folds, self.estimator)
         check_choice("unknown", self.unknown, ("pooled", "raise"))
         if self.prefit not in (True, False, "auto"):
             raise OptionError(f"prefit must be True, False or 'auto', got {self.prefit!r}.")

@@ -6,10 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_matrix
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, LinearSVC
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
@@ -138,3 +140,16 @@ def test_folds_that_cannot_be_are_refused():
     few = np.where(np.arange(200) == 0, "yes", "no")
     with pytest.raises(DataError, match="too few rows of a label"):
         fb.PostProcessor(LogisticRegression(), BOUND, folds=5).fit(X, few, sex)
+
+
+@pytest.mark.parametrize("kind", [fb.Reduction, fb.PostProcessor])
+def test_numbers_of_every_two_rows_take_no_folds_and_sparse_tables_of_any_form_do(kind):
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(120, 3)), rng.integers(0, 2, 120)
+    y = (X[:, 0] + 0.5 * group + rng.normal(size=120) > 0).astype(int)
+    pairwise, bound = SVC(kernel="precomputed"), "demographic_parity <= 0.2"
+    assert kind(pairwise, bound).fit(X @ X.T, y, sensitive_features=group).folds_ == 0
+    with pytest.raises(OptionError, match="say folds=0"):
+        kind(pairwise, bound, folds=5).fit(X @ X.T, y, sensitive_features=group)
+    made = [kind(LinearSVC(), bound, folds=5).fit(table, y, sensitive_features=group) for table in (X, coo_matrix(X))]
+    np.testing.assert_array_equal(*(one.fit_report_["accuracy"] for one in made))
