@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import fairbound as fb
+from fairbound.estimators import shrunk_scores
 
 BOUND = "loss_gap <= 0.02"
 STRAIGHT = fb.TableOptions(knots=0)
@@ -60,3 +63,19 @@ def test_a_model_that_has_learnt_nothing_under_it_is_told_of_smaller_scores():
     accurate = fb.FairClassifier(BOUND, objective="accuracy", options=STRAIGHT, random_state=0)
     accurate.fit(X, y, sensitive_features=group)
     assert accurate.fit_report_["accuracy"] >= max(y.mean(), 1 - y.mean()) > model.fit_report_["accuracy"] - 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_interruption_of_the_model_without_bounds_is_kept_and_what_is_taken_has_no_others_optimality(monkeypatch):
+    whole = shrunk_scores.train_full_batch
+
+    def interrupted(*given, **options):
+        solution, facts = whole(*given, **options)
+        return replace(solution, stopped="interrupted"), facts
+
+    taken = fitted(0, "accuracy")[0]
+    assert any("were moved and multiplied" in note for note in taken.fit_report_["notes"])
+    assert not taken.fit_report_["optimality"]
+    monkeypatch.setattr(shrunk_scores, "train_full_batch", interrupted)
+    model = fitted(0, "accuracy")[0]
+    assert model.solution_.interrupted and "interrupted" in " ".join(model.fit_report_["notes"])
