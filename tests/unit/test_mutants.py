@@ -435,7 +435,7 @@ MUTANTS = {
     "page: pale words in the dark": Mutant("report/page.css", "--muted: #9ca6b3", "--muted: #6c7683", "unit/report/test_contrast.py"),
     "page: a chart as wide as a desk": Mutant("report/page.css", ".narrow .chart { max-width: 680px; }", ".narrow .chart { min-width: 680px; }", "unit/report/test_contrast.py"),
     "compare: weights as so many rows": Mutant("confidence/single.py", "np.minimum(kish, variance * weight**2 / spread)", "kish", "unit/audits/test_compare.py"),
-    "compare: the measured largest is the true one": Mutant("audits/compare.py", "np.log(n) ** 0.5 * spread", "0.0 * spread", "unit/audits/test_compare.py"),
+    "compare: the measured largest is the true one": Mutant("audits/compare.py", "np.log(n) ** 0.5 * np.maximum(", "0.0 * np.maximum(", "unit/audits/test_compare.py"),
     "compare: turned round": Mutant("audits/compare.py", "above[k].max(1, keepdims=True) + below[1 - k]", "below[k].max(1, keepdims=True) + above[1 - k]", "unit/audits/test_compare.py"),
     "compare: the largest quotient decides": Mutant("audits/compare.py", 'sign = -1.0 if compares == "ratios" else 1.0', "sign = 1.0", "unit/audits/test_compare.py"),
     "compare: gains taken for losses": Mutant("audits/compare.py", "return -upper(lost, gained), upper(gained, lost)", "return -upper(gained, lost), upper(lost, gained)", "unit/audits/test_compare.py"),

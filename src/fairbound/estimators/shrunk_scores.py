@@ -20,6 +20,7 @@ import numpy as np
 from torch import Tensor
 
 from fairbound.estimators.full_batch import train_full_batch
+from fairbound.estimators.optimality import optimality
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.swept_intercept import lowest_loss, places_between
 from fairbound.estimators.trained import Trained, accuracy_of, meeting
@@ -79,7 +80,8 @@ def with_shrunk_scores(trained: Trained, decay: float, **options: Any) -> Traine
     if (found := shrunk(trained, (unbounded.x, trained.solution.x))) is None:
         return trained
     said = SHRUNK.format(found.share)
-    return trained._replace(solution=meeting(trained, found.x, said), notes=[*trained.notes, said], optimality={})
+    near = {**trained.optimality, **optimality(problem, method, found.x, problem.total_rows), "error_share": 0.0}
+    return trained._replace(solution=meeting(trained, found.x, said), notes=[*trained.notes, said], optimality=near)
 
 
 def shrunk(trained: Trained, orders: Sequence[Tensor]) -> Shrunk | None:

@@ -66,16 +66,21 @@ def test_a_model_that_has_learnt_nothing_under_it_is_told_of_smaller_scores():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_an_interruption_of_the_model_without_bounds_is_kept_and_what_is_taken_has_no_others_optimality(monkeypatch):
-    whole = shrunk_scores.train_full_batch
+def test_what_is_taken_has_its_own_optimality_and_an_interruption_is_kept(monkeypatch):
+    whole, judged, looked_at = shrunk_scores.train_full_batch, shrunk_scores.optimality, []
+
+    def near(problem, method, x, rows):
+        looked_at.append(x)
+        return {**judged(problem, method, x, rows), "own": 1.0}
 
     def interrupted(*given, **options):
         solution, facts = whole(*given, **options)
         return replace(solution, stopped="interrupted"), facts
 
+    monkeypatch.setattr(shrunk_scores, "optimality", near)
     taken = fitted(0, "accuracy")[0]
     assert any("were moved and multiplied" in note for note in taken.fit_report_["notes"])
-    assert not taken.fit_report_["optimality"]
+    assert taken.fit_report_["optimality"]["own"] == 1.0 and (looked_at[0] == taken.solution_.x).all()
     monkeypatch.setattr(shrunk_scores, "train_full_batch", interrupted)
     model = fitted(0, "accuracy")[0]
     assert model.solution_.interrupted and "interrupted" in " ".join(model.fit_report_["notes"])
