@@ -60,9 +60,7 @@ class OtherStart(NamedTuple):
         """The solution of the run from there with the steps and seconds of the one before it, and as one that found its
         model where that is x."""
         if self.before is not None:
-            solution = joined(replace(self.before, records=solution.records[:1]), solution)
-            if not self.before.found:
-                return solution
+            return joined(replace(self.before, records=solution.records[:1]), solution)
         return replace(solution, best_step=solution.best_step.clamp_min(1)) if bool(solution.feasible) else solution
 
 

@@ -12,12 +12,13 @@ import torch
 import fairbound as fb
 from fairbound.estimators import other_starts, training
 from fairbound.estimators.last_intercept import accurate_within_bounds
-from fairbound.estimators.other_starts import NEARLY, SPREAD, other_start
+from fairbound.estimators.other_starts import NEARLY, SPREAD, OtherStart, other_start
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, algorithm
 from fairbound.models.mlp import MLP
+from fairbound.solver.solve import solve
 
 STRAIGHT = fb.TableOptions(knots=0)
 OPTIONS = {"budget": "40 steps", "seed": 0}
@@ -176,3 +177,17 @@ def test_a_run_before_counts_and_its_interruption_ends_training(monkeypatch):
         fair = fitted(bound, steps=40)
         assert len(runs) == usual and fair.solution_.interrupted
         assert "interrupted" in " ".join(fair.fit_report_["notes"])
+
+
+def test_a_start_that_meets_the_bounds_is_a_model_that_was_found():
+    X, y, group = groups_apart(0)
+    problem = FairProblem(MLP(2), X, y, group, "demographic_parity <= 0.9")
+    start = OtherStart(problem.start((0,)), FullBatchALM(), "said")
+    solution = solve(problem, FullBatchALM(), budget="1 steps", sampling="full")
+    at_start = replace(solution, best_step=torch.zeros_like(solution.best_step), feasible=torch.tensor(True))
+    assert start.counted(at_start).found and not at_start.found
+    missed = replace(at_start, feasible=torch.tensor(False))
+    assert not start.counted(missed).found and int(start.counted(missed).best_step) == 0
+    before = replace(solution, feasible=torch.tensor(True), best_step=torch.tensor(0))
+    assert not start._replace(before=before).counted(at_start).found
+    assert start._replace(before=replace(before, best_step=torch.tensor(1))).counted(at_start).found
