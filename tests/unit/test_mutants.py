@@ -79,7 +79,7 @@ MUTANTS = {
     "other starts: scores spread the other way": Mutant("estimators/other_starts.py", "x * (SPREAD / spread)", "x * (SPREAD * spread)", "unit/estimators/test_other_starts.py"),
     "other starts: the steps before go uncounted": Mutant("estimators/other_starts.py", "if self.before is not None:", "if False:", "unit/estimators/test_other_starts.py"),
     "other starts: on after an interruption": Mutant("estimators/training.py", "more.before is not None and more.before.interrupted", "False", "unit/estimators/test_other_starts.py"),
-    "compare: turned quotients widen": Mutant("audits/compare.py", "np.maximum(part, -1.0)", "part", "unit/audits/test_compare.py"),
+    "compare: turned quotients widen": Mutant("audits/compare.py", "part if sign > 0 else -np.log(np.clip(-part, *FARTHEST))", "part", "unit/audits/test_compare.py"),
     "other starts: the start is no model": Mutant("estimators/other_starts.py", "best_step.clamp_min(1)", "best_step.clamp_min(0)", "unit/estimators/test_other_starts.py"),
     "shrunk scores: the highest loss": Mutant("estimators/shrunk_scores.py", "share = min(met)[1]", "share = max(met)[1]", "unit/estimators/test_shrunk_scores.py"),
     "shrunk scores: the least accurate first": Mutant("estimators/shrunk_scores.py", "key=lambda one: -one[0]", "key=lambda one: one[0]", "unit/estimators/test_shrunk_scores.py"),

@@ -261,6 +261,10 @@ def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
     return [f"{bound.text}: its interval may be too narrow, as fewer than {FEW_ROWS} rows measure {named}."]
 
 
+FARTHEST = 0.01, 100.0
+"""Quotients between which logarithms say which of them may be the least."""
+
+
 def _near_the_largest(
     own: np.ndarray, largest: np.ndarray, least: np.ndarray, compares: str, n: int, confidence: float, reach: float
 ) -> dict[str, float]:
@@ -270,9 +274,10 @@ def _near_the_largest(
         return {}
     sign = -1.0 if compares == "ratios" else 1.0
     own, largest, least = sign * own, sign * largest, sign * least
-    # one of a / b and b / a is at most 1: how far beyond 1 the other one lies says nothing of the least
-    at, most, few = (part if sign > 0 else np.maximum(part, -1.0) for part in (own, largest, least))
-    near = at >= at.max(1, keepdims=True) - np.log(n) ** 0.5 * np.maximum(most.std(1), few.std(1))
+    # of quotients by their logarithms, in which a / b and b / a are equally uncertain, and move apart by twice as much
+    at, most, few = (part if sign > 0 else -np.log(np.clip(-part, *FARTHEST)) for part in (own, largest, least))
+    reached = (1.0 if sign > 0 else 2.0) * np.log(n) ** 0.5 * np.maximum(most.std(1), few.std(1))
+    near = at >= at.max(1, keepdims=True) - reached
     above = [(own[k] - least[k])[:, near[k]] for k in range(2)]
     below = [(largest[k] - own[k])[:, near[k]] for k in range(2)]
     still = all(np.ptp(each, axis=0).max() == 0 for each in (*above, *below))
