@@ -448,8 +448,12 @@ def test_limits_let_every_comparison_near_the_largest_be_the_true_one():
 
 def test_how_far_beyond_one_the_turned_quotient_lies_widens_nothing():
     rng = np.random.default_rng(0)
-    own, spread = np.array([[0.3, 3.3], [0.4, 2.5]]), np.array([0.05, 1.0])
-    most = own[:, None] + 0.02 + rng.normal(size=(2, 400, 2)) * spread
+    own = np.array([[0.1, 10.0], [0.15, 1 / 0.15]])
+    moved = np.exp(0.4 * rng.normal(size=(2, 400, 1)))  # of a / b, and the other way round of b / a
+    most = own[:, None] * np.concatenate([moved, 1 / moved], axis=2) + 0.02
+    assert (
+        own[:, 1] - np.log(1000) ** 0.5 * most[..., 1].std(1) < own[:, 0]
+    ).all()  # by its own spread it may be the least
     both = _near_the_largest(own, most, most - 0.04, "ratios", 1000, 0.95, 1.0)
     assert both == _near_the_largest(own[:, :1], most[..., :1], most[..., :1] - 0.04, "ratios", 1000, 0.95, 1.0)
 
