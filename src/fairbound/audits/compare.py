@@ -21,7 +21,7 @@ model less that of the other is in truth at least
     c - max_k (c'_k + q_k),   q_k the quantile of max_J (c_j - l_j) + h'_k - c'_k,   k in J'
 
 A model's h_j with the other's l_k are drawn together: what both decide alike cancels. Of ratios, which are bounded from
-below, the least is taken in place of the largest. The recall or error of a class is a rate of its rows.
+below, the least is taken in place of the largest, and J is found by their logarithms, with 2 s_j. The recall or error of a class is a rate of its rows.
 
 Source: Andrews, Soares (2010), Econometrica 78, 119-157, for J and sqrt(log n).
 Departs: values that are no largest contrast of groups (areas, percentile intervals) count as one contrast, and their
@@ -229,9 +229,9 @@ def _of_bounds(
 ) -> list[dict[str, Any]]:
     out, n, drawn = [], len(both[0]), DrawnAgain(both, draws, seed)
     for bound in bounds:
-        if one := bound.one_share(both[0]):
-            hits = [share[1] for rows in both if (share := bound.one_share(rows))]
-            out.append(_paired(bound.text, one[0], both[0].mass[1], *hits, confidence=confidence))
+        if shares := [share for rows in both if (share := bound.one_share(rows))]:
+            (among, first), (_, second) = shares
+            out.append(_paired(bound.text, among, both[0].mass[1], first, second, confidence=confidence))
             continue
         values = [float(bound.measure(rows)) for rows in both]
         found = {"name": bound.text, "first": values[0], "second": values[1], "difference": values[1] - values[0]}

@@ -89,13 +89,12 @@ def _of_some_widths(program: Program, costs: list[_Cheapest], most: int) -> list
     """Of each of the WIDTHS the best choice in windows of every kind of rates that a bound of the program looks at."""
     labels = {tuple(np.unique(program.slope[[cell]].tocoo().coords[1] % 2)) for cell in range(len(program.cells))}
     rates = [[_rates_of_labels(curve, list(some)) for curve in program.curves] for some in sorted(labels) if some]
-    found: list[np.ndarray] = []
-    for width in WIDTHS if rates else ():
-        families = [_Family(Span(np.zeros(0), 1.0, 1.0, width), of) for of in rates]
-        each = _each(families, most)
-        edges = [_some(of, 0, len(of) - 1, each) for of in (family.edges() for family in families)]
-        found += _best_of(families, costs, edges)[0][:1]
-    return found
+    if not rates:
+        return []
+    of_widths = [[_Family(Span(np.zeros(0), 1.0, 1.0, width), of) for of in rates] for width in WIDTHS]
+    each = _each(of_widths[0], most)
+    edges = [_some(of, 0, len(of) - 1, each) for of in (family.edges() for family in of_widths[0])]
+    return [choice for families in of_widths for choice in _best_of(families, costs, edges)[0][:1]]
 
 
 def _each(families: list[_Family], most: int) -> int:

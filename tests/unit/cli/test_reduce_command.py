@@ -119,23 +119,17 @@ def test_folds_judge_the_bound_by_rows_that_a_fit_had_not_seen(people, tmp_path,
     assert whole["model"]["algorithm"] == "reduction" and whole["model"]["steps"] % 3 == 0
 
 
+def fit_of(people, tmp_path):
+    """The command that fits and writes to a folder, but for the bound and the classifier."""
+    return ["fit", "--data", str(people), "--label", "hired", "--group", "sex", "--out", str(tmp_path / "o"), "--quiet"]
+
+
 def test_one_answer_for_all_is_judged_and_is_a_warning_of_the_page(people, tmp_path):
     frame = pd.read_csv(people)
     frame.assign(a=(frame["sex"] == "M") * 1, b=0).to_csv(
         people, index=False
     )  # the features tell no more than the group
-    given = [
-        "fit",
-        "--data",
-        str(people),
-        "--label",
-        "hired",
-        "--group",
-        "sex",
-        "--out",
-        str(tmp_path / "o"),
-        "--quiet",
-    ]
+    given = fit_of(people, tmp_path)
     stump = "sklearn.tree.DecisionTreeClassifier(max_depth=1)"
     assert main([*given, "--constraint", "demographic_parity <= 0.01", "--estimator", stump]) in (0, 1, 3)
     said = json.loads((tmp_path / "o" / "audit.json").read_text())["warnings"]
@@ -145,18 +139,7 @@ def test_one_answer_for_all_is_judged_and_is_a_warning_of_the_page(people, tmp_p
 def test_labels_of_three_values_need_another_model(people, tmp_path, capsys):
     frame = pd.read_csv(people)
     frame.assign(hired=np.arange(len(frame)) % 3).to_csv(people, index=False)
-    given = [
-        "fit",
-        "--data",
-        str(people),
-        "--label",
-        "hired",
-        "--group",
-        "sex",
-        "--out",
-        str(tmp_path / "o"),
-        "--quiet",
-    ]
+    given = fit_of(people, tmp_path)
     bound = ["--constraint", "class_recall_parity <= 0.1", "--estimator", "sklearn.naive_bayes.GaussianNB"]
     assert main([*given, *bound]) == 2
     assert "without --estimator bound the rates of every class" in capsys.readouterr().err
@@ -164,18 +147,7 @@ def test_labels_of_three_values_need_another_model(people, tmp_path, capsys):
 
 def test_what_is_lost_to_a_lottery_is_a_warning_of_the_page(people, tmp_path, monkeypatch):
     monkeypatch.setattr(Lottery, "far_ahead", lambda lottery, error: True)
-    given = [
-        "fit",
-        "--data",
-        str(people),
-        "--label",
-        "hired",
-        "--group",
-        "sex",
-        "--out",
-        str(tmp_path / "o"),
-        "--quiet",
-    ]
+    given = fit_of(people, tmp_path)
     assert main([*given, "--constraint", "demographic_parity <= 0.1", "--estimator", "sklearn.naive_bayes.GaussianNB"]) in (0, 1, 3)  # fmt: skip
     said = json.loads((tmp_path / "o" / "audit.json").read_text())["warnings"]
     assert any("the best lottery over the same fits" in line and "FairClassifier" in line for line in said)
