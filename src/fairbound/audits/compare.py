@@ -6,24 +6,9 @@ What both decide alike cancels. A rate's difference is that of two paired shares
 as so many rows as give the difference the variance that it has here as a ratio of weighted sums, at most
 sum(w)^2 / sum(w^2) (Kish 1965).
 
-The value of a bound is a largest contrast of groups, c = max_j c_j. Where several are nearly the largest its bootstrap
-fails, however many rows there are. So only those move by which chance may have made another the largest. Of what the
-true contrasts may be, given the rows, there are draws (`drawn_again`):
+Of the values of bounds, which are largest contrasts of groups, see `nearly_largest`. The recall or error of a class is a
+rate of its rows.
 
-    c_j of the rows; h_j >= l_j the j-th true contrast of a draw, at most and at least; s_j the standard deviation of
-    h_j or l_j over the draws, the larger one
-    J = those j with c_j >= c - sqrt(log n) s_j
-
-c lies above its true value by at most the largest c_j - l_j of J, and the true value of the other model, ', is
-c'_k + (h'_k - c'_k) at most for the one k that is truly its largest. Which k that is, is not known. So the value of one
-model less that of the other is in truth at least
-
-    c - max_k (c'_k + q_k),   q_k the quantile of max_J (c_j - l_j) + h'_k - c'_k,   k in J'
-
-A model's h_j with the other's l_k are drawn together: what both decide alike cancels. Of ratios, which are bounded from
-below, the least is taken in place of the largest, and J is found by their logarithms, with 2 s_j. The recall or error of a class is a rate of its rows.
-
-Source: Andrews, Soares (2010), Econometrica 78, 119-157, for J and sqrt(log n).
 Departs: values that are no largest contrast of groups (areas, percentile intervals) count as one contrast, and their
 draws are those of a bootstrap, read as percentiles. Each interval holds for itself alone.
 """
@@ -39,6 +24,7 @@ from scipy import stats
 
 from fairbound.audits.decisions import check_decisions_alone
 from fairbound.audits.drawn_again import DrawnAgain
+from fairbound.audits.nearly_largest import Draws, difference_of_largest
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
@@ -238,11 +224,18 @@ def _of_bounds(
         found |= {"lower": None, "upper": None, "rows": n}
         own = drawn.measured(bound)
         if own.size:
-            most, least = drawn.extremes(bound) if compares_means(bound) else [drawn.percentiles(bound, own.shape)] * 2
             compares, reach = getattr(bound, "compares", "values"), getattr(bound, "largest_bound", np.inf)
-            found |= _near_the_largest(own, most, least, compares, n, confidence, reach)
+            found |= difference_of_largest(own, _in_draws(drawn, bound, own), compares, n, confidence, reach)
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
+
+
+def _in_draws(drawn: DrawnAgain, bound: Bound, own: np.ndarray) -> Draws:
+    """What the contrasts of a bound are in draws, of which `own` (2, m) are those of the rows."""
+    if compares_means(bound):
+        return drawn.extremes(bound).of
+    same = drawn.percentiles(bound, own.shape)
+    return lambda k, some: np.stack([same[k][:, some]] * 2)
 
 
 def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
@@ -259,39 +252,3 @@ def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
         return []
     named = shortlist([f"{name} ({n})" for name, n in few.items()])
     return [f"{bound.text}: its interval may be too narrow, as fewer than {FEW_ROWS} rows measure {named}."]
-
-
-FARTHEST = 0.01, 100.0
-"""Quotients between which logarithms say which of them may be the least."""
-
-
-def _near_the_largest(
-    own: np.ndarray, largest: np.ndarray, least: np.ndarray, compares: str, n: int, confidence: float, reach: float
-) -> dict[str, float]:
-    """Limits of the second value less the first. own: (2, m) the contrasts of n rows; largest, least: (2, draws, m)
-    what they are in truth, at most and at least; {} of fewer than 100 draws. reach: from 0 to it all values lie."""
-    if largest.shape[1] < 100:
-        return {}
-    sign = -1.0 if compares == "ratios" else 1.0
-    own, largest, least = sign * own, sign * largest, sign * least
-    # of quotients by their logarithms, in which a / b and b / a are equally uncertain, and move apart by twice as much
-    at, most, few = (part if sign > 0 else -np.log(np.clip(-part, *FARTHEST)) for part in (own, largest, least))
-    reached = (1.0 if sign > 0 else 2.0) * np.log(n) ** 0.5 * np.maximum(most.std(1), few.std(1))
-    near = at >= at.max(1, keepdims=True) - reached
-    above = [(own[k] - least[k])[:, near[k]] for k in range(2)]
-    below = [(largest[k] - own[k])[:, near[k]] for k in range(2)]
-    still = all(np.ptp(each, axis=0).max() == 0 for each in (*above, *below))
-    alike = np.array_equal(own[0], own[1]) and np.array_equal(largest[0], least[1])
-    if still or alike:  # an interval of one point would claim certainty
-        return {}
-
-    def end(k: int) -> float:
-        """A limit from below of the k-th value less the other one."""
-        apart = above[k].max(1, keepdims=True) + below[1 - k]
-        other = own[1 - k][near[1 - k]] + np.quantile(apart, (1 + confidence) / 2, axis=0)
-        return float(own[k].max() - other.max())
-
-    value = float(own[1].max() - own[0].max())
-    low, high = min(value, end(1)), max(value, -end(0))
-    low, high = (low, high) if sign > 0 else (-high, -low)
-    return {"lower": max(low, -reach), "upper": min(high, reach)}

@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.fairness.extremes import extremes_of_draws
+from fairbound.fairness.extremes import Extremes, extremes_of_draws
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 
@@ -42,16 +42,15 @@ class DrawnAgain:
         """Of the rows themselves the contrasts (2, m) of both models, as of `contrasts`."""
         return contrasts(bound, self.both, self.both[0].mass[1])
 
-    def extremes(self, bound: Bound) -> np.ndarray:
-        """(2, 2, draws, m) the contrasts of a bound that compares means, at most and at least, of both models, as of
-        `extremes_of_draws`."""
+    def extremes(self, bound: Bound) -> Extremes:
+        """The contrasts of a bound that compares means, at most and at least, of both models."""
         rows, total, square = self._cells if bound.judged_from == "counts" else self._rows
         rng, size, found = np.random.default_rng(self.seed), max(1, DRAWN_AT_ONCE // len(total)), []
         for first in range(0, self.draws, size):
             shape = (min(size, self.draws - first), len(total))
             masses = rng.standard_gamma(total**2 / square, shape) * (square / total)
             found.append(extremes_of_draws(bound, rows, masses, square, rng))
-        return np.concatenate(found, axis=2)
+        return Extremes.joined(found)
 
     def percentiles(self, bound: Bound, shape: tuple[int, ...]) -> np.ndarray:
         """(2, draws, m) the contrasts of both models in draws of rows with replacement, those of this shape (2, m)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,41 @@ from fairbound.fairness.judging import compared_values
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import Values, quotient
 
-BLOCK = 1024
-"""Contrasts that are measured together."""
+
+@dataclass(frozen=True)
+class Extremes:
+    """What the m contrasts of a bound may be in truth in D draws, at most and at least, of each of two models.
+
+    made: the contrasts of each set of compared values. ends: (2, 2, D, v) of each set its values, in the order most and
+    least, then model."""
+
+    bound: Any
+    made: list[ValueContrasts]
+    ends: list[np.ndarray]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Extremes]) -> Extremes:
+        """The draws of all the parts, which are of one bound on the same rows."""
+        first = parts[0]
+        ends = [np.concatenate(same, axis=2) for same in zip(*(part.ends for part in parts), strict=True)]
+        return cls(first.bound, first.made, ends)
+
+    def of(self, model: int, some: np.ndarray) -> np.ndarray:
+        """(2, D, p) the contrasts of one model numbered `some` (p,), ascending, at most and at least."""
+        out, before = [], 0
+        for made, ends in zip(self.made, self.ends, strict=True):
+            own = some[(some >= before) & (some < before + len(made.index))] - before
+            before += len(made.index)
+            c, (high, low) = made.coefficient[own], ends[:, model][..., made.index[own]]
+            most, least = np.where(c > 0, high, low), np.where(c > 0, low, high)
+            out.append(np.stack([compared_values(self.bound, end, c) for end in (most, least)]))
+        return np.concatenate(out, axis=-1)
 
 
 def extremes_of_draws(
     bound: Any, both: Sequence[Scored], masses: np.ndarray, square: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """(2, 2, D, m) the contrasts of a bound in D draws, at most and at least, of each of two models.
+) -> Extremes:
+    """What the contrasts of a bound are in D draws, at most and at least, of each of two models.
 
     In a draw the n rows weigh masses (D, n) > 0, and one more row of every group weighs at random. Its values make the
     contrasts largest (of ratios the quotients least), then smallest: behind shares they are 1 and 0, behind means the
@@ -31,7 +58,7 @@ def extremes_of_draws(
     more row follows. rng: of its exponential law; the row has one weight in both models.
     """
     found = bound.compared(both[0].occurring, "drop" if bound.leaves_out else "partly")
-    weight, out = both[0].mass[1], []
+    weight, sets, ends = both[0].mass[1], [], []
     for compared, _ in found:
         made = bound.value_contrasts(compared)
         if not len(made.index):
@@ -41,35 +68,21 @@ def extremes_of_draws(
         sums = [np.bincount(group[group >= 0], part[group >= 0], k) for part in (square, weight)]
         more = rng.standard_exponential((*drawn[0][0].shape[:2], k + 1))
         more *= np.divide(*(np.append(part, part.sum()) for part in sums))
-        ends = _most_and_least([bound.values(rows, compared) for rows in both])
-        out.append([_ends(bound, made, *one, more, own) for one, own in zip(drawn, ends, strict=True)])
-    return np.concatenate(out, axis=-1).swapaxes(0, 1)
+        values = _most_and_least([bound.values(rows, compared) for rows in both])
+        sets.append(made)
+        ends.append(np.stack([_ends(*one, more, own) for one, own in zip(drawn, values, strict=True)], axis=1))
+    return Extremes(bound, sets, ends)
 
 
 def _ends(
-    bound: Any,
-    made: ValueContrasts,
-    means: np.ndarray,
-    totals: np.ndarray,
-    transform: Transform | None,
-    more: np.ndarray,
-    values: tuple[Any, Any],
+    means: np.ndarray, totals: np.ndarray, transform: Transform | None, more: np.ndarray, values: tuple[Any, Any]
 ) -> np.ndarray:
-    """(2, D, m) the contrasts of one model, at most and at least; more: (R, D, k + 1) the weight of one more row,
+    """(2, D, v) the values of one model, at most and at least; more: (R, D, k + 1) the weight of one more row,
     values: its most and least, (R, 1, k + 1) or numbers."""
     sums, totals = (np.concatenate([part, part.sum(-1, keepdims=True)], -1) for part in (means * totals, totals))
     each = [(sums + more * one) / (totals + more) for one in values]
-    high, low = (
-        np.moveaxis(end if transform is None else transform(end), 1, 0).reshape(more.shape[1], -1) for end in each
-    )
-    out = np.empty((2, len(high), len(made.index)))
-    for first in range(0, len(made.index), BLOCK):
-        some = slice(first, first + BLOCK)
-        index, c = made.index[some], made.coefficient[some]
-        of_high, of_low = high[:, index], low[:, index]
-        out[0, :, some] = compared_values(bound, np.where(c > 0, of_high, of_low), c)
-        out[1, :, some] = compared_values(bound, np.where(c > 0, of_low, of_high), c)
-    return out
+    each = each if transform is None else [transform(end) for end in each]
+    return np.stack([np.moveaxis(end, 1, 0).reshape(more.shape[1], -1) for end in each])
 
 
 def _means_of_draws(

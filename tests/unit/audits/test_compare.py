@@ -7,9 +7,10 @@ import pytest
 from scipy import optimize, stats
 
 import fairbound as fb
-from fairbound.audits import drawn_again
-from fairbound.audits.compare import _near_the_largest, _score, paired_interval
+from fairbound.audits import drawn_again, nearly_largest
+from fairbound.audits.compare import _score, paired_interval
 from fairbound.audits.drawn_again import DrawnAgain, contrasts
+from fairbound.audits.nearly_largest import difference_of_largest
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import clopper_pearson, effective_size
 from fairbound.fairness import extremes
@@ -243,7 +244,6 @@ def test_weights_count_as_repeated_rows_do_but_for_the_rows_they_are_worth():
 def test_draws_measured_together_are_those_measured_one_by_one(text, weighted, monkeypatch):
     """Without one more row what a contrast is at most and at least is the contrast of the drawn weights."""
     monkeypatch.setattr(drawn_again, "DRAWN_AT_ONCE", 500)
-    monkeypatch.setattr(extremes, "BLOCK", 3)
     first, second, y, groups = made(300)
     rng = np.random.default_rng(1)
     groups["age"] = np.where(rng.random(300) < 0.04, "old", np.where(rng.random(300) < 0.3, "mid", "young"))
@@ -256,11 +256,20 @@ def test_draws_measured_together_are_those_measured_one_by_one(text, weighted, m
     masses = rng.exponential(size=(60, len(square)))
     expected = np.stack([contrasts(bound, rows, mass) for mass in masses], axis=1)
     found = extremes.extremes_of_draws(bound, rows, masses, square, _NoMore())
-    for end in found:
+    m = drawn.measured(bound).shape[1]
+    for end in ends_of(found, m):
         np.testing.assert_allclose(end, expected, rtol=0, atol=1e-12)
-    most, least = drawn.extremes(bound)
+    most, least = ends_of(drawn.extremes(bound), m)
     sign = -1 if "ratio" in text else 1
-    assert most.shape == (2, 60, drawn.measured(bound).shape[1]) and np.all(sign * most >= sign * least)
+    assert most.shape == (2, 60, m) and np.all(sign * most >= sign * least)
+
+
+def ends_of(found: extremes.Extremes, m: int) -> np.ndarray:
+    """(2, 2, D, m) all contrasts of both models, most and least; asked for in two parts."""
+    some = np.arange(m)
+    return np.stack(
+        [np.concatenate([found.of(k, part) for part in (some[: m // 2], some[m // 2 :])], -1) for k in range(2)], 1
+    )
 
 
 class _NoMore:
@@ -276,7 +285,7 @@ def test_of_a_single_share_the_quantiles_are_clopper_and_pearsons_limits(weight)
     own = None if weight is None else np.full(n + known, weight)
     groups = Groups.of({"g": np.repeat(["few", "known"], (n, known))})
     both = [Scored(d, d, groups=groups, weight=own) for d in decided]
-    most, least = DrawnAgain(both, 40_000, 0).extremes(constraint("demographic_parity <= 0.1"))
+    most, least = ends_of(DrawnAgain(both, 40_000, 0).extremes(constraint("demographic_parity <= 0.1")), 2)
     for k, x in enumerate((3, 0)):
         for end, level in ((least, 0.025), (most, 0.975)):
             share = np.sort(end[k, :, np.argmin(end[k].mean(0))])  # that of the few less the known one
@@ -416,7 +425,11 @@ def test_two_models_of_the_same_true_gap_differ_for_certain_no_more_often_than_s
     assert above <= 3
 
 
-def test_limits_let_every_comparison_near_the_largest_be_the_true_one():
+def limits(own, most, least, *of):
+    return difference_of_largest(own, lambda k, some: np.stack([most[k][:, some], least[k][:, some]]), *of)
+
+
+def test_limits_let_every_comparison_near_the_largest_be_the_true_one(monkeypatch):
     """By loops over draws and over which comparison is truly the largest; the third is too far to be it."""
     rng = np.random.default_rng(0)
     own = np.array([[0.10, 0.09, -0.2], [0.11, 0.10, -0.2]])
@@ -435,14 +448,16 @@ def test_limits_let_every_comparison_near_the_largest_be_the_true_one():
         ]
         return own[k].max() - max(own[other, i] + np.quantile(apart[i], 0.975) for i in near)
 
-    found = _near_the_largest(own, *ends, "differences", 1000, 0.95, 1.0)
+    found = limits(own, *ends, "differences", 1000, 0.95, 1.0)
     assert [found["lower"], found["upper"]] == pytest.approx([lowest(1, 0), -lowest(0, 1)])
-    turned = _near_the_largest(own[::-1], *(part[::-1] for part in ends), "differences", 1000, 0.95, 1.0)
+    turned = limits(own[::-1], *(part[::-1] for part in ends), "differences", 1000, 0.95, 1.0)
     assert [turned["lower"], turned["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
-    ratios = _near_the_largest(-own, *(-part for part in ends), "ratios", 1000, 0.95, 1.0)
+    ratios = limits(-own, *(-part for part in ends), "ratios", 1000, 0.95, 1.0)
     assert [ratios["lower"], ratios["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
-    assert _near_the_largest(own, *(part[:, :99] for part in ends), "differences", 1000, 0.95, 1.0) == {}
-    reached = _near_the_largest(own, *ends, "differences", 1000, 0.95, 0.01)
+    assert limits(own, *(part[:, :99] for part in ends), "differences", 1000, 0.95, 1.0) == {}
+    monkeypatch.setattr(nearly_largest, "BLOCK", 1)
+    assert found == limits(own, *ends, "differences", 1000, 0.95, 1.0)
+    reached = limits(own, *ends, "differences", 1000, 0.95, 0.01)
     assert reached == {"lower": max(found["lower"], -0.01), "upper": min(found["upper"], 0.01)} != found
 
 
@@ -454,8 +469,8 @@ def test_how_far_beyond_one_the_turned_quotient_lies_widens_nothing():
     assert (
         own[:, 1] - np.log(1000) ** 0.5 * most[..., 1].std(1) < own[:, 0]
     ).all()  # by its own spread it may be the least
-    both = _near_the_largest(own, most, most - 0.04, "ratios", 1000, 0.95, 1.0)
-    assert both == _near_the_largest(own[:, :1], most[..., :1], most[..., :1] - 0.04, "ratios", 1000, 0.95, 1.0)
+    both = limits(own, most, most - 0.04, "ratios", 1000, 0.95, 1.0)
+    assert both == limits(own[:, :1], most[..., :1], most[..., :1] - 0.04, "ratios", 1000, 0.95, 1.0)
 
 
 def test_a_ratio_that_one_pair_of_groups_decides_has_the_width_of_its_spread():
