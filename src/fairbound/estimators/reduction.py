@@ -35,7 +35,7 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.costs import checked_costs, costs_for, without_class_weight
-from fairbound.postprocessing.folds import BETTER_KNOWN, FOLDS, check_folds, knows_by_heart, nearly_all_right
+from fairbound.postprocessing.folds import BETTER_KNOWN, check_folds, folds_taken, knows_by_heart, nearly_all_right
 from fairbound.postprocessing.rule import margins
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
@@ -148,8 +148,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tried: Tried | PlugIn
         told = Told(bool(self.verbose))
         with said_once():
-            known = self._known(estimator, X, codes, weight) if self.folds == "auto" else None
-            self.folds_ = (FOLDS if known else 0) if self.folds == "auto" else self.folds
+            self.folds_, untold = folds_taken(self.folds, lambda: self._known(estimator, X, codes, weight))
             told.heading(self.folds_, n)
             if self.folds_ and not self._gives_probabilities:
                 tried = TriedByOthers(estimator, X, sweep, self.folds_, told)
@@ -161,7 +160,6 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             lottery = tried.mixed()
             model, threshold, excess, multipliers = tried.best()
             told.ended()
-            untold = known is None and not self.folds_
             by_heart = untold and isinstance(tried, Tried) and nearly_all_right(tried.first_scores(), codes, weight)
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):

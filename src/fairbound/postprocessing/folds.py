@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -96,6 +96,15 @@ def knows_by_heart(
         known - of > max(share, times * _error(of, rows))
         for times, (known, _), (of, rows) in zip(wanted, seen, held, strict=True)
     )
+
+
+def folds_taken(stated: int | Literal["auto"], known: Callable[[], bool | None]) -> tuple[int, bool]:
+    """How many folds are taken where so many were stated, and whether none are although nothing told if the model knows
+    its rows by heart. known: as `knows_by_heart` says that; asked with "auto" alone."""
+    if stated != "auto":
+        return int(stated), not stated
+    by_heart = known()
+    return FOLDS if by_heart else 0, by_heart is None
 
 
 def _shares(rows: np.ndarray, right: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> list[tuple[float, int]]:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -29,8 +30,8 @@ from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.folds import (
     BETTER_KNOWN,
-    FOLDS,
     check_folds,
+    folds_taken,
     kinds_of,
     knows_by_heart,
     nearly_all_right,
@@ -166,8 +167,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
             if weight is not None:
                 warn_of_weights(weight)
-            known = self._known(X, codes, weight) if fits and self.folds == "auto" else None
-            self.folds_ = (FOLDS if known else 0) if self.folds == "auto" else int(self.folds)
+            known = partial(self._known, X, codes, weight) if fits else lambda: None
+            self.folds_, untold = folds_taken(self.folds, known)
             if self.folds_:
                 scores = self._scores_by_others(X, codes, groups, weight)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -186,8 +187,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         for name, n in unknown.items():
             if n:
                 warnings.warn(NOT_KNOWN.format(name, n), DataWarning, stacklevel=2)
-        untried = self.estimator is not None and not self.folds_ and known is None  # on rows that it had not seen
-        if untried and nearly_all_right(scores, codes, weight):
+        if untold and self.estimator is not None and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
             warnings.warn(KNOWN, DataWarning, stacklevel=2)
         if self.fit_report_["shortfall"] or not self.randomised:  # mixtures do not move in steps
