@@ -19,6 +19,10 @@ UNDEFINED = 1.0  # g of a contrast whose ratio divides by 0: missed by 1, the la
 LEAST_BELOW = 1e-8  # a smaller denominator of a ratio counts as this, so that its slopes stay finite in float32
 
 
+ROUNDING, COARSER = 1e-12, 1e-6
+"""Sums of equal parts are 0 but for such a share of these: of parts in float64, and in others."""
+
+
 class Memo(NamedTuple):
     """compared: (..., m, t) quantities actually compared, None where they are those of the plan; quotients: (..., R)
     values of the ratios and below: (..., R) their denominators, None without ratios; defined: (...,
@@ -114,28 +118,49 @@ class PlanContrasts:
         dg = self._weighted(dq, memo.compared)
         return dg if memo.defined is None else torch.where(memo.defined, dg, 0.0)
 
+    def levelled(self, g: Tensor, q: Tensor) -> Tensor:
+        """g (..., m) at q (..., Q - R), where contrasts that are 0 but for the rounding of q are 0: else a bound of 0 would
+        refuse equal rates."""
+        m = len(self.index)
+        sums = g[..., :m] + self.bounds
+        if bool((sums.abs() > _rounding(q)).all()):
+            return g
+        level = torch.where(self.raw(q, np.arange(m))[0] == 0, 0 - self.bounds.to(g.dtype), g[..., :m])
+        return torch.cat([level, g[..., m:]], dim=-1)
+
     def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
-        """The sums (..., r) of some contrasts, and their terms (..., r, t) without coefficients, 0 where unused; NaN
-        where a ratio divides by 0. q: (..., Q - R)."""
+        """The sums (..., r) of some contrasts, 0 where they are so but for the rounding of q, and their terms (..., r, t)
+        without coefficients, 0 where unused; NaN where a ratio divides by 0. q: (..., Q - R)."""
         rows = (
             slice(None) if len(contrasts) == len(self.index) else torch.as_tensor(contrasts, device=self.index.device)
         )
         if self.is_difference:
             first, second = q.index_select(-1, self._first[rows]), q.index_select(-1, self._second[rows])
-            return first - second, torch.stack([first, second], dim=-1)
+            terms = torch.stack([first, second], dim=-1)
+            return _level(first - second, first.abs() + second.abs(), q), terms
         memo = None if self.linear else self.values(q)[1]
         q = self.extended(q)[0]
         index = self.index if memo is None or memo.compared is None else memo.compared
         chosen = index[..., rows, :]
         terms = q[..., chosen] if chosen.dim() == 2 else q.gather(-1, chosen.flatten(-2)).view(chosen.shape)
         terms = torch.where(self.coefficient[rows] != 0, terms, 0.0)
-        return (terms * self.coefficient[rows]).sum(-1), terms
+        parts = terms * self.coefficient[rows]
+        return _level(parts.sum(-1), parts.abs().sum(-1), q), terms
 
     @cached_property
     def matrix(self) -> Tensor:
         """A (m, K) as a dense matrix, of linear contrasts."""
         a = torch.zeros(len(self.index), self.plan.n_cells, dtype=self.coefficient.dtype, device=self.index.device)
         return a.scatter_add_(1, self.index, self.coefficient)
+
+
+def _rounding(q: Tensor) -> float:
+    return ROUNDING if q.dtype == torch.float64 else COARSER
+
+
+def _level(sums: Tensor, size: Tensor, q: Tensor) -> Tensor:
+    """Sums of quantities q, 0 where they are below the rounding of parts that add up to `size`."""
+    return torch.where(sums.abs() <= _rounding(q) * size, 0.0, sums)
 
 
 def seen_contrasts(plan: Plan, present: Tensor) -> Tensor | None:

@@ -81,7 +81,7 @@ class OnePass:
         none, C, of_losses = sums_of_decisions(problem, batch)
         of_loss = batch.objective.double()
         for rows, weight in of_losses:
-            own = A @ weight.double()
+            own = A @ weight
             if not joint or own[1:].any():
                 return None
             of_loss = of_loss.clone()
@@ -139,18 +139,23 @@ class OnePass:
 
 def sums_of_decisions(problem: Any, batch: Batch) -> tuple[Tensor, Tensor, list[tuple[slice, Tensor]]]:
     """(K,) the means of a plan's cells where no row of a whole batch is decided positive, and (K, n) what each row adds to
-    them that is, float64; and of each slice of rows the weights (K, rows) of their losses, which are in neither."""
+    them that is, float64; and of each slice of rows the weights (K, rows) of their losses, which are in neither.
+
+    A cell's weights add up to 1 as far as float64 goes, so that equal rates differ by no more."""
     plan, reduce, y = problem.plan, batch.reduction, batch.targets
     none = torch.zeros(plan.n_cells, dtype=torch.float64)
     each = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64)
-    of_losses = []
+    of_losses, mass = [], torch.zeros(plan.n_cells, dtype=torch.float64)
     shares = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))  # type: ignore[union-attr]
     for rows, weights in reduce.weights_of_rows(shares):  # type: ignore[union-attr]
-        for function, weight in zip(plan.functions, weights, strict=True):
+        for function, part in zip(plan.functions, weights, strict=True):
+            weight = part.double()
+            mass += weight.sum(1)
             if function == LOSS:
                 of_losses.append((rows, weight))
                 continue
             (no_0, yes_0), (no_1, yes_1) = function.table  # type: ignore[union-attr, misc]
-            none += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1, dtype=torch.float64)
+            none += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1)
             each[:, rows] += weight * (yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
-    return none, each, of_losses
+    by = torch.where(mass > 0, 1 / mass, 0.0)
+    return none * by, each.mul_(by.unsqueeze(1)), [(rows, weight * by.unsqueeze(1)) for rows, weight in of_losses]

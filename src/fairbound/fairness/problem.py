@@ -321,8 +321,8 @@ class FairProblem(Reported, BaseProblem):
         extra = self._accuracy(scores, batch.objective) | ({"loss": f} if self.refined else {})
         q = f.new_zeros(*f.shape, 0)
         if whole is not None:
-            q = whole.true_rates(x).to(loss.dtype)
-            f, g = whole.of_rates(whole.true_rates(x), loss)[:2]
+            q = whole.true_rates(x)
+            f, g = whole.of_rates(q, loss)[:2]
         elif batch.reduction is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
         else:
@@ -336,7 +336,8 @@ class FairProblem(Reported, BaseProblem):
             else:
                 g, _ = self.contrasts.values(q)
         if self.m:
-            extra["stated"] = self._stated(q, g)
+            g = self.contrasts.levelled(g, q)
+            extra["stated"] = self._stated(q, g).to(g.dtype)
         check_finite(f, lambda: "the loss over all rows is not finite at this point; lower the step size.")
         return Measured(f, g, extra)
 
