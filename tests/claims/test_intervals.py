@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.rates import (
@@ -150,6 +150,36 @@ def test_the_term_of_half_a_row_is_needed_and_so_is_its_half():
         truth = rates[0] - rates[1]
         assert w @ covers(upper, truth) >= 1 - alpha
         assert w @ covers(upper - (1 - kept) * 0.5 / 20, truth) < 1 - alpha
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("cells", "size"), [(3, 5), (10, 3), (10, 5), pytest.param(10, 8, marks=pytest.mark.long)])
+def test_the_mean_of_many_rates_covers_by_enumeration(cells, size, sign):
+    """All ways of so many cells to have 0, 1, ... successes; cells that have equally many are alike."""
+    bars = np.array(list(itertools.combinations(range(cells + size), size)))
+    ends = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, cells + size)))
+    counts = np.diff(ends, axis=1) - 1
+    x = np.array([np.repeat(np.arange(size + 1), row) for row in counts])
+    ways = special.gammaln(cells + 1) - special.gammaln(counts + 1).sum(1)
+    which = contrasts([sign / cells] * cells)
+    for p, alpha in itertools.product((*HIGH_RATES, 0.8, 0.98), (0.05, 0.01, 0.0025)):
+        w = np.exp(ways + counts @ stats.binom.logpmf(np.arange(size + 1), size, p))
+        upper = rate_upper_bounds(x, np.full(cells, size), which, alpha)[:, 0]
+        assert w.sum() == pytest.approx(1) and w @ covers(upper, sign * p) >= 1 - alpha, (p, alpha)
+
+
+@pytest.mark.parametrize(
+    ("classes", "sizes", "rates"),
+    [(26, (20, 400), (0.9, 0.8)), (26, (400, 20), (0.99, 0.9)), (10, (10, 100), (0.9, 0.8)), (30, (20, 20), (0.99, 0.01))],
+)  # fmt: skip
+def test_the_difference_of_mean_rates_of_many_classes_covers(classes, sizes, rates):
+    """By simulation, at most three standard errors below."""
+    n, p = np.repeat(sizes, classes), np.repeat(rates, classes)
+    x = np.random.default_rng(0).binomial(n, p, size=(5000, 2 * classes))
+    for sign, alpha in itertools.product((1, -1), (0.05, 0.01)):
+        which = contrasts(sign * np.repeat([1.0, -1.0], classes) / classes)
+        held = covers(rate_upper_bounds(x, n, which, alpha)[:, 0], sign * (rates[0] - rates[1])).mean()
+        assert held >= 1 - alpha - 3 * np.sqrt(alpha * (1 - alpha) / len(x)), (sign, alpha, held)
 
 
 @pytest.mark.parametrize("total", [200, 2000, 20000])

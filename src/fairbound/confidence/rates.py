@@ -11,6 +11,12 @@ the root, times the squared normal quantile (`Contrasts.between`). Asymptotic, b
 docs/intervals.md says so; without its last term it falls short. One rate alone has its Clopper-Pearson limits
 (`share_bounds`).
 
+The limits of a rate near 0 or 1 are further away on one side, as its distribution is skewed. A sum of K rates is less
+skewed, by sqrt(K), but the root of squares is not. So of more than two cells, with u_k the mean distance of both limits,
+or the normal quantile times the standard error of (x_k + 1) / (n_k + 2) where that is more, the root is replaced by
+
+    r + sum_k (c_k u_k)^2 |c_k| (w_k - (both distances of k) / 2) / r^2,   r^2 = sum_k (c_k u_k)^2
+
 A transform is an increasing function h of a rate, applied to estimates and limits: what a limit covers, its image
 covers. Half a row is then |h(p +- 1 / (2 n)) - h(p)|, on the side that matters where [0, 1] has room for it, else on
 the other. Treatment equality FN / FP is p / (1 - p) of the share p of false negatives among the errors, and the F1
@@ -18,7 +24,8 @@ score 2 p / (1 + p) of the share p of true positives among true positives and er
 shares are binomial.
 
 Sources: Newcombe (1998), Statistics in Medicine 17, 873-890, method 10; Zou, Donner (2008), Statistics in Medicine 27,
-1693-1702. Departs: they combine two-sided limits (Newcombe: Wilson's) and have no last term.
+1693-1702. Departs: they combine two-sided limits (Newcombe: Wilson's) and have no last term, and take the root of w_k of
+any number of cells.
 """
 
 from __future__ import annotations
@@ -130,10 +137,32 @@ def _upper(x: np.ndarray, n: np.ndarray, contrasts: Contrasts, level: float, tra
         width = np.where(above, (high - middle)[..., index], (middle - low)[..., index])
         shares = special.ndtri(level) ** 2 * contrasts.moved_by_shares(n)
         spread = np.sqrt((np.where(c != 0, c * width, 0.0) ** 2).sum(-1) + shares)
+        many = (c != 0).sum(-1) > 2
+        if transform is None and many.any():
+            spread = np.where(many, _of_many(x, n, contrasts, level, width, (high - low)[..., index], shares), spread)
         half = np.where(c != 0, np.abs(c) * np.where(above, up[..., index], down[..., index]), 0.0).max(-1)
         bound = contrasts.of(middle) + spread + half
         most = most + np.sqrt(shares)
         return np.where(np.isnan(bound), most, np.minimum(bound, most))
+
+
+def _of_many(
+    x: np.ndarray,
+    n: np.ndarray,
+    contrasts: Contrasts,
+    level: float,
+    width: np.ndarray,
+    both: np.ndarray,
+    shares: np.ndarray,
+) -> np.ndarray:
+    """(..., m) how far limits of contrasts lie from the estimates, as of more than two cells. width, both: (..., m, t) w_k,
+    and the sum of it and of the distance on the other side. shares: (..., m) what is added to the squares."""
+    c, q = np.abs(contrasts.coefficient), (x + 1) / (n + 2)
+    normal = -special.ndtri(level) * np.sqrt(q * (1 - q) / n)
+    square = (c * np.maximum(both / 2, normal[..., contrasts.index])) ** 2
+    square = np.where(c > 0, square, 0.0)
+    root = np.sqrt(square.sum(-1) + shares)
+    return root + np.where(c > 0, square * c * (width - both / 2), 0.0).sum(-1) / root**2
 
 
 def _half_rows(

@@ -70,13 +70,21 @@ def test_bounds_are_their_formula_written_out_cell_by_cell(seed, transform):
     found = rate_bounds(x, n, which, 0.05, transform)
     for sign, bounds in [(1, found.uppers), (-1, -found.lowers)]:
         for row, bound in zip(sign * c, bounds, strict=True):
-            squares, halves = 0.0, [0.0]
+            halves, apart = [0.0], {}
             for k in np.flatnonzero(row):
-                limit = high[k] if row[k] > 0 else low[k]
+                ends = [abs(row[k] * (h(limit) - h(p[k]))) for limit in (high[k], low[k])]
+                apart[k] = ends if row[k] > 0 else ends[::-1]
                 side = 1 if row[k] > 0 else -1
-                squares += (row[k] * (h(limit) - h(p[k]))) ** 2
                 halves.append(abs(row[k] * (h(p[k] + side / (2 * n[k])) - h(p[k]))))
-            wanted = row @ h(p) + np.sqrt(squares) + max(halves)
+            if len(apart) > 2 and transform is None:
+                q = (x + 1) / (n + 2)
+                normal = stats.norm.ppf(1 - level) * np.sqrt(q * (1 - q) / n)
+                u = {k: max(sum(ends) / 2, abs(row[k]) * normal[k]) for k, ends in apart.items()}
+                r = np.sqrt(sum(size**2 for size in u.values()))
+                joined = r + sum(u[k] ** 2 * (near - far) / 2 for k, (near, far) in apart.items()) / r**2
+            else:
+                joined = np.sqrt(sum(near**2 for near, _ in apart.values()))
+            wanted = row @ h(p) + joined + max(halves)
             assert bound == pytest.approx(min(wanted, h(1.0) * np.maximum(row, 0).sum()), rel=1e-9, abs=1e-12)
     np.testing.assert_allclose(found.estimates, c @ h(p))
     assert found.value == found.estimates[found.worst] == found.estimates.max()
