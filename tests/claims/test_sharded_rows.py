@@ -165,6 +165,19 @@ def test_classes_and_groups_are_numbered_alike():
         in_threads(2, lambda own: same_groups(Groups.of({f"a{own.place}": ["m"]}), own))
 
 
+def test_groups_are_looked_at_of_all_processes_together():
+    unknown = [[None, None], ["x", "y"]]
+    found = in_threads(2, lambda own: same_groups(Groups.of({"sex": unknown[own.place]}, whole=False), own))
+    assert [part.labels for part in found] == [(("x", "y"),)] * 2 and found[0].codes.tolist() == [[-1], [-1]]
+    with pytest.raises(DataError, match="'sex' has no known value"):
+        in_threads(2, lambda own: same_groups(Groups.of({"sex": [None]}, whole=False), own))
+    regions = [f"r{i % 150}" for i in range(900)]  # six rows each in one process, twelve in both
+    many = lambda own: same_groups(Groups.of({"region": regions}, whole=False), own)  # noqa: E731
+    assert len(in_threads(2, many)[1].labels[0]) == 150
+    with pytest.raises(DataError, match="'region' has 150 values in 900 rows"):
+        in_threads(1, many)
+
+
 def frame(n=1500):
     rng = np.random.default_rng(0)
     group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.4, 0.1])

@@ -24,9 +24,10 @@ from fairbound.base.errors import DataError
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.rows.groups import MISSING, Groups, natural_order
+from fairbound.rows.groups import MISSING, Groups, check_whole, natural_order
 from fairbound.rows.labels import read_targets
-from fairbound.rows.scores import decided_scores, tell_probabilities
+from fairbound.rows.reading import plain_column
+from fairbound.rows.scores import check_some, decided_scores, tell_probabilities
 from fairbound.rows.strata import Strata
 
 
@@ -38,8 +39,9 @@ class AuditCounts:
     cells: (u, A + 2) groups, label and decision of the combinations that occur; MISSING (-1) for a group that is not
         known.
     counts: (u,) rows. losses: (u,) sums of their logistic losses.
-    bins: for each attribute (groups, 40) rows by predicted probability. read_as: how scores were read.
+    bins: for each attribute (groups, 40) rows by predicted probability. read_as: how scores were read, "" of no rows.
     outcomes: whether labels were given; else the decision stands in their place, and only shares selected are judged.
+    named: whether the groups were given as a `Groups`, which is taken as it is.
     """
 
     attributes: tuple[str, ...]
@@ -50,15 +52,20 @@ class AuditCounts:
     bins: tuple[np.ndarray, ...]
     read_as: str
     outcomes: bool = True
+    named: bool = False
 
     @classmethod
     def of(cls, scores: Any, y: Any, sensitive_features: Any = None, *, threshold: float | None = None) -> AuditCounts:
         """The counts of some rows; scores, y in {0, 1}, sensitive_features and threshold as in `audit`. y: None where
         nobody knows the outcomes; bounds on the shares selected can be judged then.
 
-        Raises: DataError for unusable input, as `audit`.
+        A part may have no rows, and no known group: what is asked of groups is asked of all rows, in `.audit`.
+        Raises: DataError for other unusable input, as `audit`.
         """
-        logits, decided, words = decided_scores(scores, threshold)
+        if len(plain_column(scores)):
+            logits, decided, words = decided_scores(scores, threshold)
+        else:
+            logits, decided, words = np.zeros(0), np.zeros(0, dtype=np.int64), ""
         return cls.of_read(
             logits, decided, words, None if y is None else read_targets(y, len(logits)), sensitive_features
         )
@@ -70,27 +77,30 @@ class AuditCounts:
         """The counts of some rows whose scores were read: (n,) logits, decisions 0 and 1, how they were read, as by
         `fairbound.rows.scores.decided_scores`, and (n,) labels 0 and 1, None where nobody knows them."""
         target = decided if y is None else y
-        groups = Groups.of_rows(sensitive_features, len(logits))
-        of_rows = np.column_stack([groups.codes, target, decided])
-        alike = Strata.of(of_rows)
-        losses = np.add.reduceat(Scored(target, decided, scores=logits).loss[alike.order], alike.starts)
+        groups = Groups.of_rows(sensitive_features, len(logits), whole=False)
+        cells = np.column_stack([groups.codes, target, decided])
+        sizes, losses = np.zeros(0, dtype=np.int64), np.zeros(0)
+        if len(cells):
+            alike = Strata.of(cells)
+            losses = np.add.reduceat(Scored(target, decided, scores=logits).loss[alike.order], alike.starts)
+            cells, sizes = cells[alike.order[alike.starts]], alike.sizes
         p = expit(logits)
         bins = [histograms(p, code, len(known)) for _, known, code in groups.by_attribute]
-        cells = of_rows[alike.order[alike.starts]]
-        return cls(groups.attributes, groups.labels, cells, alike.sizes, losses, tuple(bins), read_as, y is not None)
+        named = isinstance(sensitive_features, Groups)
+        return cls(groups.attributes, groups.labels, cells, sizes, losses, tuple(bins), read_as, y is not None, named)
 
     def __len__(self) -> int:
         return int(self.counts.sum())
 
     def merge(self, other: AuditCounts) -> AuditCounts:
-        """The counts of both parts; a group may occur in one of them only.
+        """The counts of both parts; a group may occur in one of them only, and one of them may have no rows.
 
         Raises: DataError where their attributes differ, their scores were read in different ways, or one of them alone
             has labels.
         """
         if self.attributes != other.attributes:
             raise DataError(f"counts of {list(self.attributes)} and of {list(other.attributes)} cannot be merged.")
-        if self.read_as != other.read_as:
+        if self.read_as != other.read_as and len(self) and len(other):
             raise DataError(
                 f"the scores of the parts were read in two ways ({self.read_as} {other.read_as}) Pass the same threshold= to "
                 "every part; 0 for logits."
@@ -110,8 +120,17 @@ class AuditCounts:
             for name in ("counts", "losses")
         )
         bins = tuple(a + b for a, b in zip(parts[0].bins, parts[1].bins, strict=True))
-        counts = counts.astype(np.int64)
-        return AuditCounts(self.attributes, labels, cells, counts, losses, bins, self.read_as, self.outcomes)
+        return AuditCounts(
+            self.attributes,
+            labels,
+            cells,
+            counts.astype(np.int64),
+            losses,
+            bins,
+            self.read_as or other.read_as,
+            self.outcomes,
+            self.named and other.named,
+        )
 
     __add__ = merge
 
@@ -123,12 +142,20 @@ class AuditCounts:
         """The same counts in codes of more group names."""
         cells, bins = self.cells.copy(), []
         for a, (mine, every) in enumerate(zip(self.labels, labels, strict=True)):
-            place = np.array([*map(every.index, mine), MISSING], dtype=np.int64)
+            places = {name: j for j, name in enumerate(every)}
+            place = np.array([*map(places.__getitem__, mine), MISSING], dtype=np.int64)
             cells[:, a] = place[cells[:, a]]
             wide = np.zeros((len(every), BINS), dtype=np.int64)
             wide[place[:-1]] = self.bins[a]
             bins.append(wide)
         return replace(self, labels=labels, cells=cells, bins=tuple(bins))
+
+    @property
+    def occurring(self) -> dict[str, list[str]]:
+        """By attribute, the groups that have a row."""
+        codes = [np.unique(self.cells[:, a]) for a in range(len(self.attributes))]
+        known = [[names[j] for j in code[code >= 0]] for names, code in zip(self.labels, codes, strict=True)]
+        return dict(zip(self.attributes, known, strict=True))
 
     def audit(
         self,
@@ -147,9 +174,12 @@ class AuditCounts:
         mean losses are to rounding, "auc" and the scoring rates of "impact" are None and nothing is compared. classes: the labels that 0 and 1 mean.
         power: as of `fairbound.audit`.
 
-        Raises: DataError for a bound that needs the rows themselves; OptionError for options out of range, and for a bound
-            that needs outcomes where the rows have none.
+        Raises: DataError for no rows, for groups that `audit` refuses, and for a bound that needs the rows themselves;
+            OptionError for options out of range, and for a bound that needs outcomes where the rows have none.
         """
+        check_some(len(self))
+        if not self.named:
+            check_whole(self.occurring, len(self))
         check_confidence(confidence)
         bounds = constraints(constraint)
         check_power(power, bounds)

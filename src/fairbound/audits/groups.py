@@ -154,7 +154,8 @@ def group_rows(rows: Scored, bounds: Sequence[Bound], outcomes: bool = True) -> 
 
 def histograms(p: np.ndarray, code: np.ndarray, k: int) -> np.ndarray:
     """(k, BINS) rows of every group by predicted probability p (n,); code: (n,) groups, -1 for none."""
-    return np.array([np.histogram(p[code == g], EDGES)[0] for g in range(k)], dtype=np.int64).reshape(k, BINS)
+    bin_of = np.minimum(np.searchsorted(EDGES, p, side="right") - 1, BINS - 1)
+    return np.bincount((code * BINS + bin_of)[code >= 0], minlength=k * BINS).reshape(k, BINS)
 
 
 def distribution(attribute: str, labels: Sequence[str], rows: np.ndarray) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
-    pandas_part,
     speaks_of,
     with_decisions,
 )
+from fairbound.cli.counted import counted_file
 from fairbound.cli.decided import audited_decisions, left_out_words
 from fairbound.cli.judged_model import (
     JudgedInParts,
@@ -50,7 +50,7 @@ from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits, said_of_scores
-from fairbound.tables import Chunks, Encoded
+from fairbound.tables import Encoded
 from fairbound.tables.files import is_parquet
 
 
@@ -135,24 +135,17 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         narrow_columns(options, [label], chunk_rows), label, options.drop_missing_labels, options.data
     )
     two, kept = _zero_or_one(labels, label, options, classifier), labels.index.to_numpy()
-    target, classes, at = two["y"], two["classes"], 0
-    merged: AuditCounts | None = None
+    target, classes = two["y"], two["classes"]
     model = None if classifier is None else JudgedInParts(classifier)
-    for part in Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(kept):
-        frame = pandas_part(part)
-        numbers = np.arange(at, at + len(frame))
-        at += len(frame)
-        groups = groups_in(frame, attributes)
-        with in_file(options.data, kept[numbers]):
-            if model is None:
-                scores = decided_or_scored(frame, str(score), classes)
-            else:
-                scores, groups = model.scored(frame, groups)
-            counts = AuditCounts.of(
-                scores, target[numbers], groups, threshold=options.threshold if classifier is None else 0.0
-            )
-        merged = counts if merged is None else merged.merge(counts)
-    assert merged is not None  # a file without rows has no columns either
+
+    def count(frame: Any, rows: np.ndarray, groups: Groups | None) -> AuditCounts:
+        if model is None:
+            scores = decided_or_scored(frame, str(score), classes)
+            return AuditCounts.of(scores, target[rows], groups, threshold=options.threshold)
+        scores, groups = model.scored(frame, groups)
+        return AuditCounts.of(scores, target[rows], groups, threshold=0.0)
+
+    merged = counted_file(options, chunk_rows, attributes, count, kept)
     said = merged.audit(
         bounds,
         classes=classes,

@@ -166,9 +166,9 @@ def file_checksum(path: str) -> str:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def groups_in(frame: Any, attributes: Sequence[str]) -> Groups | None:
-    """The groups of columns of a table, None where none are named."""
-    return Groups.of(frame[list(attributes)]) if attributes else None
+def groups_in(frame: Any, attributes: Sequence[str], whole: bool = True) -> Groups | None:
+    """The groups of columns of a table, None where none are named. whole: as of `Groups.of`."""
+    return Groups.of(frame[list(attributes)], whole=whole) if attributes else None
 
 
 def clusters_of(frame: Any, column: str | None) -> Any:

@@ -23,10 +23,10 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
-    pandas_part,
     speaks_of,
     with_decisions,
 )
+from fairbound.cli.counted import counted_file
 from fairbound.cli.judged_model import (
     JudgedInParts,
     beside_training,
@@ -42,8 +42,9 @@ from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
+from fairbound.rows.groups import Groups
 from fairbound.rows.scores import as_logits, decided_scores
-from fairbound.tables import Chunks, read_table
+from fairbound.tables import read_table
 
 DECIDED = "decision"
 """What the column of --score holds where no label is named."""
@@ -115,24 +116,16 @@ def _counted(
     attributes = _attributes(options, columns, classifier, bounds)
     given = None if classifier is not None else _read_column(options, columns, chunk_rows)
     classes = given.classes if given is not None else None if classifier is None else classifier.classes_.tolist()
-    merged: AuditCounts | None = None
     model = None if classifier is None else JudgedInParts(classifier)
-    at = 0
-    parts = Chunks.read(options.data, rows=chunk_rows, **options.file_format)
-    for part in parts if given is None else parts.take(given.kept):
-        frame = pandas_part(part)
-        rows = np.arange(at, at + len(frame))
-        at += len(frame)
-        groups = groups_in(frame, attributes)
-        with in_file(options.data, rows if given is None else given.kept[rows]):
-            if model is None:
-                assert given is not None
-                counts = AuditCounts.of_read(given.logits[rows], given.decided[rows], given.read_as, None, groups)
-            else:
-                scores, groups = model.scored(frame, groups)
-                counts = AuditCounts.of(scores, None, groups, threshold=0.0)
-        merged = counts if merged is None else merged.merge(counts)
-    assert merged is not None  # a file without rows has no columns either
+
+    def count(frame: Any, rows: np.ndarray, groups: Groups | None) -> AuditCounts:
+        if model is None:
+            assert given is not None
+            return AuditCounts.of_read(given.logits[rows], given.decided[rows], given.read_as, None, groups)
+        scores, groups = model.scored(frame, groups)
+        return AuditCounts.of(scores, None, groups, threshold=0.0)
+
+    merged = counted_file(options, chunk_rows, attributes, count, None if given is None else given.kept)
     column = str(options.score) if classifier is None else label_of_training(folder)
     facts = _facts(options, column, folder, [] if model is None else model.said())
     if classes is not None:

@@ -174,7 +174,9 @@ def _added(
         classifier = model_of_two_classes(folder, options.positive)
         check_decisions_alone(bounds_for(options, classifier) if monitor is None else monitor.bounds)
         with in_file(data):
-            own = groups_in(frame, listed(options.group, frame.columns, "--group", classifier.needs_groups))
+            own = groups_in(
+                frame, listed(options.group, frame.columns, "--group", classifier.needs_groups), whole=False
+            )
             given = classifier.decision_function(frame, own)
         frame = frame.assign(**{DECIDED: classifier.classes_[(given > 0).astype(int)]})
     label = DECIDED if alone else one_column(options.label, frame.columns, "--label")
@@ -195,7 +197,7 @@ def _added(
         frame = frame.assign(**{label: _in_words_of_training(frame[label], classifier, options, np.flatnonzero(known))})
         decide = classifier.decision_function if len(classifier.classes_) == 2 else classifier.predict
         with in_file(data, np.flatnonzero(known)):
-            given = decide(frame, None if groups is None else Groups.of(groups))
+            given = decide(frame, None if groups is None else Groups.of(groups, whole=False))
     source = ({} if alone else {"label": label}) | _decides(options)
     source |= {
         what: one_column(name, frame.columns, f"--{what}") for what in OTHERS if (name := getattr(options, what))

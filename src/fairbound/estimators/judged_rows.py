@@ -125,8 +125,10 @@ class LabelledRows(GroupedRows):
         Raises: DataError as its `fit` does."""
         X, y, sensitive_features, sample_weight = _counted(X, y, sensitive_features, sample_weight)
         stated, shards = constraints(classifier.constraint), shards_of(classifier)
-        groups = _groups(X, y, sensitive_features, compares_groups(stated, classifier.objective))
-        groups = same_groups(groups, shards) if groups else groups
+        asking = compares_groups(stated, classifier.objective)
+        groups = _groups(X, y, sensitive_features, asking, whole=shards.alone)
+        if groups is not None:
+            groups = same_groups(groups, shards, isinstance(sensitive_features, Groups))
         labels, own = with_labels_of_all(checked_labels(X, y), shards)
         two = [b.text for b in stated if "two classes" in b.needs]
         codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
@@ -286,15 +288,17 @@ class DocumentRows(JudgedRows):
         return float(np.nanmean(gained))
 
 
-def _groups(X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], **more: Any) -> Groups | None:
+def _groups(
+    X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], *, whole: bool = True, **more: Any
+) -> Groups | None:
     """The groups of the rows, None where none are given and nothing is `asking` for them, a bound or an objective as
     text.
 
-    more: other columns of the rows, by name."""
+    whole: as of `Groups.of`. more: other columns of the rows, by name."""
     sensitive_features = named_features(X, sensitive_features)
     warn_of_order(X=X, y=y, **more, sensitive_features=sensitive_features)
     if sensitive_features is not None:
-        return Groups.of(sensitive_features)
+        return Groups.of(sensitive_features, whole=whole)
     if asking:
         others = "".join(f"{name}=..., " for name in more)
         raise groups_wanted(asking[0], others)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.estimators.parameter_checks import check_distributed
-from fairbound.rows.groups import MISSING, Groups, natural_order
+from fairbound.rows.groups import MISSING, Groups, check_whole, natural_order
 from fairbound.rows.reading import column_values, factorised
 from fairbound.rows.shards import ALONE, Processes, Shards
 
@@ -34,18 +34,22 @@ def with_labels_of_all(y: Any, shards: Shards) -> tuple[Any, int | None]:
     return np.concatenate([values, np.array(known, dtype=None if numbers else object)]), len(values)
 
 
-def same_groups(groups: Groups, shards: Shards) -> Groups:
-    """The groups of these rows, numbered among those that occur in any process.
-    Raises: DataError for other attributes."""
+def same_groups(groups: Groups, shards: Shards, checked: bool = False) -> Groups:
+    """The groups of these rows, numbered among those that occur in any process. checked: whether they were looked at
+    before, as those of a `Groups`.
+    Raises: DataError for other attributes, and where `check_whole` refuses the groups of all rows."""
     if shards.alone:
         return groups
-    parts = shards.gather((groups.attributes, groups.labels))
-    if len({attributes for attributes, _ in parts}) > 1:
-        raise DataError(f"the processes name different sensitive attributes: {[a for a, _ in parts]}.")
+    parts = shards.gather((groups.attributes, groups.labels, len(groups)))
+    if len({attributes for attributes, *_ in parts}) > 1:
+        raise DataError(f"the processes name different sensitive attributes: {[a for a, *_ in parts]}.")
     codes, labels = [], []
     for j, own in enumerate(groups.labels):
-        known = tuple(sorted({text for _, part in parts for text in part[j]}, key=natural_order))
+        known = tuple(sorted({text for _, part, _ in parts for text in part[j]}, key=natural_order))
         place = np.array([*(known.index(text) for text in own), MISSING])
         codes.append(place[groups.codes[:, j]])
         labels.append(known)
-    return Groups(np.stack(codes, axis=1), groups.attributes, tuple(labels))
+    found = Groups(np.stack(codes, axis=1), groups.attributes, tuple(labels))
+    if not checked:
+        check_whole(found.names, sum(rows for *_, rows in parts))
+    return found

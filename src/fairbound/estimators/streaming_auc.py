@@ -73,7 +73,7 @@ class StreamingAUC(BaseEstimator):
 
         sample_weight: (n,) >= 0, for solver="exact" alone. Raises: DataError for rows that cannot be used.
         """
-        groups = Groups.of(sensitive_features, some_known=False)
+        groups = Groups.of(sensitive_features, whole=False)
         if not hasattr(self, "rows_"):
             self._begin(groups.attributes)
         if not len(groups):

@@ -13,7 +13,7 @@ from fairbound.base.errors import DataError
 from fairbound.fairness.notions import Bound, constraint
 from fairbound.fairness.scored import Scored
 from fairbound.metrics.table import MetricTable, named_metrics, of_counts
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, check_whole
 
 USUAL = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -51,7 +51,7 @@ class Stream:
         self.unseen: Counter[str] = Counter()
 
     def update(self, scores: Any, y: Any, sensitive_features: Any) -> None:
-        """Count the rows of one batch: scores (b,), y (b,) in {0, 1}, and their groups.
+        """Count the rows of one batch: scores (b,), y (b,) in {0, 1}, and their groups; b may be 0.
 
         Raises: DataError for rows that cannot be used; nothing of the batch is counted then.
         """
@@ -81,7 +81,7 @@ class Stream:
         return 0 if self.counts is None else len(self.counts)
 
     def compute(self, attributes: Literal["each", "crossed", "both"] = "each") -> MetricTable:
-        """The table of all rows so far. Raises: DataError before the first."""
+        """The table of all rows so far. Raises: DataError before the first, and for groups that `table` refuses."""
         rows = self._rows()
         found = of_counts(self.metrics, rows, attributes, self.confidence)
         said = [f"{a}: {n:,} rows have a group that was not declared." for a, n in self.unseen.items() if n]
@@ -99,9 +99,13 @@ class Stream:
         return self._counted().audit(stated, **{"confidence": self.confidence, **facts})
 
     def _counted(self) -> AuditCounts:
-        if self.counts is None:
+        if self.counts is None or not len(self.counts):
             raise DataError("no row has come yet; call update(scores, y, sensitive_features) first.")
-        return self.counts if self.groups is None else self.counts.under(self.groups.labels)
+        if self.groups is not None:
+            return self.counts.under(self.groups.labels)
+        if not self.counts.named:
+            check_whole(self.counts.occurring, len(self.counts))
+        return self.counts
 
     def _rows(self) -> Scored:
         counts = self._counted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,32 +95,20 @@ class Groups:
             raise DataError(f"codes must be (n, {len(self.attributes)}), got {self.codes.shape}.")
 
     @classmethod
-    def of(cls, sensitive_features: Any, *, some_known: bool = True) -> Groups:
+    def of(cls, sensitive_features: Any, *, whole: bool = True) -> Groups:
         """Groups from a frame or Series of any dataframe library, dict of columns, array (n,) or (n, A), tensor or
-        list; labels in sorted order.
+        list; labels in sorted order. A `Groups` is returned as it is.
 
-        some_known: whether every column must have a known value; False for single rows of a stream.
-        Raises: DataError where a column has no known value that must have one, more than 100 values, or more than 20 that are
-            numbers with fractions (bin it first).
+        whole: whether these are all rows; of a part of them nothing is asked but that it can be read.
+        Raises: DataError for what holds no such columns, and of all rows as `check_whole`.
         """
         if isinstance(sensitive_features, Groups):
             return sensitive_features
         codes, names = [], []
         columns = columns_of(sensitive_features)
-        for attribute, column in columns.items():
+        for column in columns.values():
             coded, texts = _coded_texts(column)
             known = sorted({v for v in texts if v is not None}, key=natural_order)
-            if some_known and not len(coded):
-                raise DataError("the table has no rows. Check the filter or the file that made it.")
-            if some_known and not known:
-                raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
-            many = len(known) > MANY_VALUES and len(known) > len(coded) / 10
-            if many or (len(known) > MANY_FRACTIONS and are_fractions(known)):
-                raise DataError(
-                    f"the sensitive attribute {attribute!r} has {len(known)} values in {len(coded)} rows, such as {known[-1]!r}; it looks "
-                    "like a number or an identifier. Bin it first (pandas.cut). Weights of rows are passed by name, as "
-                    "sample_weight=."
-                )
             codes.append(_places(texts, known)[coded])
             names.append(tuple(known))
         if not codes:
@@ -128,15 +116,18 @@ class Groups:
         if len({len(c) for c in codes}) > 1:
             raise DataError(f"the sensitive attributes differ in length: {[len(c) for c in codes]}.")
         joined = np.stack(codes, axis=1) if len(codes) > 1 else codes[0][:, None]
-        return cls(joined, tuple(columns), tuple(names))
+        found = cls(joined, tuple(columns), tuple(names))
+        if whole:
+            check_whole(found.names, len(found))
+        return found
 
     @classmethod
-    def of_rows(cls, sensitive_features: Any, n: int, what: str = "scores") -> Groups:
+    def of_rows(cls, sensitive_features: Any, n: int, what: str = "scores", *, whole: bool = True) -> Groups:
         """`Groups.of`, for n rows; of no attribute for None. what: the other column of the rows, for the message.
 
         Raises: DataError where they are not n.
         """
-        found = no_groups(n) if sensitive_features is None else cls.of(sensitive_features)
+        found = no_groups(n) if sensitive_features is None else cls.of(sensitive_features, whole=whole)
         if len(found) != n:
             raise DataError(f"{n} {what} but {len(found)} rows of sensitive features.")
         return found
@@ -268,6 +259,37 @@ class Groups:
 def no_groups(n: int) -> Groups:
     """n rows under no attribute at all."""
     return Groups(np.zeros((n, 0), dtype=np.int64), (), ())
+
+
+def check_whole(names: Mapping[str, Sequence[str]], rows: int) -> None:
+    """names: by attribute, the groups that all `rows` rows of a table have.
+
+    Raises: DataError where there are no rows, and for an attribute without a known value, with more than 20 values that
+        are numbers with fractions, or as `check_many`.
+    """
+    if names and not rows:
+        raise DataError("the table has no rows. Check the filter or the file that made it.")
+    for attribute, known in names.items():
+        if not known:
+            raise DataError(f"the sensitive attribute {attribute!r} has no known value; give another column.")
+        if len(known) > MANY_FRACTIONS and are_fractions(known):
+            raise _no_groups_but_values(attribute, known, rows)
+    check_many(names, rows)
+
+
+def check_many(names: Mapping[str, Sequence[str]], rows: int) -> None:
+    """Raises: DataError for an attribute of more than 100 values, and more than a tenth as many as there are rows.
+    names: by attribute, groups that occur; rows: of the whole table."""
+    for attribute, known in names.items():
+        if len(known) > MANY_VALUES and len(known) > rows / 10:
+            raise _no_groups_but_values(attribute, known, rows)
+
+
+def _no_groups_but_values(attribute: str, known: Sequence[str], rows: int) -> DataError:
+    return DataError(
+        f"the sensitive attribute {attribute!r} has {len(known)} values in {rows} rows, such as {known[-1]!r}; it looks like a "
+        "number or an identifier. Bin it first (pandas.cut). Weights of rows are passed by name, as sample_weight=."
+    )
 
 
 def check_lengths(X: Any, n: int, groups: Groups) -> None:

@@ -31,6 +31,12 @@ def check_finite_scores(scores: np.ndarray) -> None:
         )
 
 
+def check_some(n: int) -> None:
+    """Raises: DataError where there are no n scores."""
+    if n == 0:
+        raise DataError("there are no scores; at least one row is needed.")
+
+
 @dataclass(frozen=True)
 class Strays:
     """The cells of a column that are no numbers: how many of those that are not missing, and the first with its row."""
@@ -90,8 +96,7 @@ def as_logits(scores: Any, threshold: float | None = None) -> tuple[np.ndarray, 
         ) from None
     if s.ndim != 1:
         raise DataError(f"the scores must have one value for each row, got shape {s.shape}.")
-    if len(s) == 0:
-        raise DataError("there are no scores; at least one row is needed.")
+    check_some(len(s))
     check_finite_scores(s)
     if threshold is None and (np.isin(s, (0, 1)).all() or np.isin(s, (-1, 1)).all()):
         return np.where(s > 0, 1.0, -1.0), DECISIONS

@@ -135,3 +135,35 @@ def test_counts_without_outcomes_refuse_what_needs_them_in_the_words_of_an_audit
         counts.merge(fb.AuditCounts.of(scores, y, groups, threshold=0))
     with pytest.raises(DataError, match="a stream of metrics needs the labels y"):
         fb.metrics.Stream(["accuracy"]).update(scores, None, groups)
+
+
+def test_parts_without_a_known_group_or_without_rows_count_as_they_do_in_all_rows():
+    scores, y, groups = rows(900)
+    groups["sex"][300:600] = None
+    stated = ["demographic_parity <= 0.1", "equalized_odds[crossed] <= 0.2"]
+    whole = fb.audit(scores, y, groups, stated, threshold=0.0)
+    found = counted(scores, y, groups, [0, 300, 600, 600, 900], threshold=0.0).audit(stated)
+    for part in ("constraints", "data", "distributions", "warnings"):
+        assert found[part] == whole[part], part
+    none = fb.AuditCounts.of([], [], {"sex": [], "race": []})
+    decisions = fb.AuditCounts.of((scores > 0).astype(int), y, groups)
+    for merged in (none + none + decisions, decisions + none):  # no rows were read in no way
+        assert merged.audit(stated)["constraints"] == whole["constraints"] and merged.read_as == decisions.read_as
+    with pytest.raises(DataError, match="there are no scores; at least one row is needed"):
+        (none + none).audit()
+    with pytest.raises(DataError, match="'sex' has no known value"):
+        counted(scores[300:600], y[300:600], {"sex": groups["sex"][300:600]}, [100]).audit()
+
+
+def test_groups_are_as_many_as_all_rows_allow():
+    scores, y, _ = rows(3000)
+    region = np.array([f"r{i % 150:03}" for i in range(3000)])
+    whole = fb.audit(scores, y, region, "demographic_parity <= 0.9", threshold=0.0)
+    parts = counted(scores, y, {"group": region}, [1000, 2000], threshold=0.0)
+    assert parts.audit("demographic_parity <= 0.9")["constraints"] == whole["constraints"]
+    for said, column in (("150 values in 1000 rows", region[:1000]), ("1000 values in 1000 rows", np.arange(1000) / 8)):
+        few = counted(scores[:1000], y[:1000], {"group": column}, [500], threshold=0.0)
+        with pytest.raises(DataError, match=said):
+            few.audit()
+    named = fb.AuditCounts.of(scores[:1000], y[:1000], fb.Groups.of({"group": region}).take(range(1000)), threshold=0)
+    assert len(named.audit()["groups"]) == 150  # groups that were told apart before are taken as they are

@@ -377,3 +377,20 @@ def test_missing_decisions_are_not_called_labels(run, lent, tmp_path):
 def test_a_positive_label_of_scores_is_refused_by_the_option_s_name_alone(run, lent):
     code, _, err = run("compare", "p", "w", "--data", lent[0], "--group", "sex", "--positive", "approved")
     assert code == 2 and "fairbound: --positive names one of two words" in err.replace(f"{lent[0].name}: ", ""), err
+
+
+@pytest.mark.parametrize("label", [("--label", "y"), ()])
+def test_parts_may_lack_what_all_rows_have(run, tmp_path, label):
+    rng = np.random.default_rng(1)
+    n = 1800
+    table = pd.DataFrame({"y": rng.integers(0, 2, n), "p": rng.random(n).round(4), "sex": rng.choice(["F", "M"], n)})
+    table["region"], table["person"] = np.arange(n) % 150, np.arange(n)
+    table.loc[600:899, "sex"] = None  # all of the third part
+    table.to_csv(tmp_path / "t.csv", index=False)
+    args = ("--data", tmp_path / "t.csv", "--score", "p", "--threshold", "0.5", *label)
+    stated = ("--group", "sex,region", "--constraint", "demographic_parity <= 0.9")
+    whole, _ = audit_of(run, tmp_path / "w", *args, *stated)
+    parts, _ = audit_of(run, tmp_path / "p", *args, *stated, "--chunk-rows", 300)
+    assert parts["constraints"] == whole["constraints"] and parts["data"] == whole["data"]
+    code, _, err = run("audit", *args, "--group", "person", "--out", tmp_path / "o", "--chunk-rows", 300)
+    assert code == 2 and "'person' has 300 values in 1800 rows" in err

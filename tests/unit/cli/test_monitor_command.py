@@ -172,6 +172,9 @@ def test_a_saved_model_decides_and_brings_its_bounds(run, tmp_path):
     share = (model.predict(frame[["x"]]) == 1).mean()
     assert json.loads(out)["metrics"]["selection_rate"] == pytest.approx(share)
     assert json.loads(out)["constraints"][0]["text"] == "demographic_parity <= 0.2"
+    frame.assign(sex=None)[:20].to_csv(tmp_path / "new.csv", index=False)  # a day on which no group is known
+    code, _, err = run("monitor", "--state", tmp_path / "state", *args)
+    assert code in (0, 1, 3) and fb.Monitor.load(tmp_path / "state" / "monitor.json").rows == 920, err
 
 
 def test_three_labels_are_watched_under_bounds_on_classes(run, tmp_path):

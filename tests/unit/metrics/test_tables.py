@@ -117,6 +117,32 @@ def test_groups_without_rows_are_said_and_keep_their_place():
     assert list(again.by_group["group"]) == ["a", "b", "c"] and "'b' has no row" in again.missing[0]
 
 
+def test_a_batch_may_have_no_rows_and_no_known_group():
+    d, y, groups, _ = rows()
+    region = np.array([f"r{i % 120}" for i in range(1500)])
+    stream = fb.metrics.Stream("selection_rate")
+    stream.update([], [], {"sex": []})
+    with pytest.raises(DataError, match="no row has come yet"):
+        stream.compute()
+    stream.update(d[:50], y[:50], {"sex": [None] * 50})
+    with pytest.raises(DataError, match="'sex' has no known value"):
+        stream.compute()
+    stream.update(d[50:], y[50:], {"sex": groups["sex"][50:]})
+    sex = [None] * 50 + list(groups["sex"][50:])
+    assert stream.compute() == fb.metrics.table("selection_rate", d, y, {"sex": sex})
+    d, y, *_ = rows(n=1500)
+    many = fb.metrics.Stream("selection_rate")
+    for at in range(0, 1500, 500):
+        many.update(d[at : at + 500], y[at : at + 500], {"region": region[at : at + 500]})
+        if at == 0:
+            with pytest.raises(DataError, match="'region' has 120 values in 500 rows"):
+                many.compute()
+    assert len(many.compute().by_group["region"]) == 120
+    declared = fb.metrics.Stream("selection_rate", groups={"region": sorted(set(region))})
+    declared.update(d[:500], y[:500], {"region": region[:500]})
+    assert len(declared.audit()["groups"]) == len(declared.compute().by_group["region"]) == 120
+
+
 def test_own_functions_have_bootstrap_intervals():
     rng = np.random.default_rng(0)
     y, predicted, sex = rng.normal(size=400), rng.normal(size=400), rng.choice(["F", "M"], 400)

@@ -1,0 +1,45 @@
+"""The rows of a file that is read in parts, counted for an audit of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairbound.audits.counts import AuditCounts
+from fairbound.cli.columns import groups_in, in_file, pandas_part
+from fairbound.cli.judging_options import AuditOptions
+from fairbound.rows.groups import Groups, check_many, check_whole
+from fairbound.tables import Chunks
+
+
+def counted_file(
+    options: AuditOptions,
+    chunk_rows: int,
+    attributes: Sequence[str],
+    count: Callable[[Any, np.ndarray, Groups | None], AuditCounts],
+    kept: np.ndarray | None = None,
+) -> AuditCounts:
+    """The counts of all rows of the file `options.data`, read `chunk_rows` at a time.
+
+    count: of a part, from its rows as a frame, their places (k,) among all that are counted, and their groups. kept:
+    (n,) the rows of the file that are counted, ascending; None for all.
+    Raises: DataError for groups that `Groups.of` refuses in all rows, of too many values as soon as they were read.
+    """
+    parts = Chunks.read(options.data, rows=chunk_rows, **options.file_format)
+    merged: AuditCounts | None = None
+    at = 0
+    for part in parts if kept is None else parts.take(kept):
+        frame = pandas_part(part)
+        rows = np.arange(at, at + len(frame))
+        at += len(frame)
+        groups = groups_in(frame, attributes, whole=False)
+        with in_file(options.data, rows if kept is None else kept[rows]):
+            counts = count(frame, rows, groups)
+        merged = counts if merged is None else merged.merge(counts)
+        if kept is not None:
+            check_many(merged.occurring, len(kept))
+    assert merged is not None  # a file without rows has no columns either
+    check_whole(merged.occurring, len(merged))
+    return merged
