@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ from fairbound.fairness.area_problems.row_saddle import RowOptions, RowSaddle
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.ranking.wins import auc
-from fairbound.rows.groups import Groups
+from fairbound.rows.groups import Groups, check_whole
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
 from fairbound.rows.occurring import Occurring
@@ -33,6 +33,15 @@ deviation that is used, so that rare values do not make long rows."""
 Key = tuple[int, tuple[str | None, ...]]
 Kept = tuple[np.ndarray, Key, float]
 """Features, label and groups, and weight of a row of the sample."""
+
+
+class _Solution(NamedTuple):
+    """The weights (d,) of the rows so far, kappa, whether the bound holds on the sample, and what was tried."""
+
+    weights: np.ndarray
+    kappa: float
+    met: bool | None = None
+    path: tuple[dict[str, float], ...] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -53,8 +62,8 @@ class StreamingAUC(BaseEstimator):
     groups: None, or the labels of the groups by attribute, {"sex": ["F", "M"]}.
     options: a RowOptions for "rows". random_state: seed of the sample.
 
-    After `partial_fit`: coef_ (d,), rows_ (rows so far), met_ (whether the bound holds on the sample; None where kappa
-    is given), kappa_, path_ (what was tried: kappa, area, value).
+    After `partial_fit`: rows_ (rows so far), and of these, solved for when one of them is read: coef_ (d,), kappa_, met_
+    (whether the bound holds on the sample; None where kappa is given), path_ (what was tried: kappa, area, value).
     """
 
     constraint: str | AUCParity
@@ -74,26 +83,24 @@ class StreamingAUC(BaseEstimator):
         sample_weight: (n,) >= 0, for solver="exact" alone. Raises: DataError for rows that cannot be used.
         """
         groups = Groups.of(sensitive_features, whole=False)
-        if not hasattr(self, "rows_"):
-            self._begin(groups.attributes)
         if not len(groups):
             raise DataError("there are no rows.")
         features = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if features.ndim != 2 or not np.isfinite(features.data if sparse.issparse(features) else features).all():
             raise DataError("X must be (n, d) numbers, none of them NaN or infinite; encode and impute first.")
-        if not self.rows_:
-            self.n_features_in_ = int(features.shape[1])
-        if features.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {features.shape[1]} columns, the rows before had {self.n_features_in_}.")
         target = read_targets(y, len(groups))
         if target is None or features.shape[0] != len(groups):
             raise DataError(f"X has {features.shape[0]} rows, sensitive_features {len(groups)}; y must have as many.")
-        if groups.attributes != self._attributes:
-            raise DataError(f"the attributes are {groups.attributes}, those of the rows before {self._attributes}.")
         if sample_weight is not None and self.solver == "rows":
             raise OptionError("solver='rows' takes no weights; take solver='exact'.")
         target = np.asarray(target, dtype=np.int64)
         weight = np.ones(len(target)) if sample_weight is None else read_weights(sample_weight, len(target))
+        if not getattr(self, "rows_", 0):
+            self._begin(groups.attributes, int(features.shape[1]))
+        if features.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {features.shape[1]} columns, the rows before had {self.n_features_in_}.")
+        if groups.attributes != self._attributes:
+            raise DataError(f"the attributes are {groups.attributes}, those of the rows before {self._attributes}.")
         keys = self._keys(groups, target)
         if self.solver == "exact":
             self._add_moments(features, keys, weight)
@@ -102,10 +109,10 @@ class StreamingAUC(BaseEstimator):
         if self.kappa == "auto":
             self._draw(features, keys, weight)
         self.rows_ += len(target)
-        self._found = np.zeros(0)
+        self._found: _Solution | None = None
         return self
 
-    def _begin(self, attributes: tuple[str, ...]) -> None:
+    def _begin(self, attributes: tuple[str, ...], columns: int) -> None:
         stated = area_bound(self.constraint, "StreamingAUC")
         if stated.fewest is not None:
             raise OptionError(
@@ -122,8 +129,8 @@ class StreamingAUC(BaseEstimator):
         self._stated = stated
         self._bound = replace(stated, surrogate="quadratic")
         self.rows_ = 0
-        self._attributes = attributes
-        self._found = np.zeros(0)
+        self._attributes, self.n_features_in_ = attributes, columns
+        self._found = None
         self._moments: dict[Key, Moments] = {}
         self._kept: list[Kept] = []
         self._waiting: list[tuple[np.ndarray, Key]] = []
@@ -149,6 +156,10 @@ class StreamingAUC(BaseEstimator):
         table = np.array(codes, dtype=np.int64).reshape(len(keys), len(self._attributes))
         return Groups(table, self._attributes, tuple(labels)), np.array([y for y, _ in keys], dtype=np.int64)
 
+    def _check_groups(self, groups: Groups, rows: int) -> None:
+        """Raises: DataError as `check_whole`, for attributes whose groups were not named."""
+        check_whole({a: known for a, known in groups.names.items() if a not in (self.groups or {})}, rows)
+
     # -- exact --------------------------------------------------------------------------------------------------
 
     def _add_moments(self, features: Any, keys: list[Key], weight: np.ndarray) -> None:
@@ -167,8 +178,7 @@ class StreamingAUC(BaseEstimator):
         if not getattr(other, "rows_", 0):
             return self
         if not getattr(self, "rows_", 0):
-            self._begin(other._attributes)
-            self.n_features_in_ = other.n_features_in_
+            self._begin(other._attributes, other.n_features_in_)
         if (self._attributes, self.n_features_in_) != (other._attributes, other.n_features_in_):
             raise DataError(
                 f"merge takes rows of the same attributes and as many columns; these have {self._attributes} and "
@@ -185,7 +195,7 @@ class StreamingAUC(BaseEstimator):
             for part, k in ((self._kept, mine), (other._kept, size - mine))
             for i in self._rng.permutation(len(part))[:k]
         ]
-        self.rows_, self._found = both, np.zeros(0)
+        self.rows_, self._found = both, None
         return self
 
     def _draw(self, features: Any, keys: list[Key], weight: np.ndarray) -> None:
@@ -200,10 +210,11 @@ class StreamingAUC(BaseEstimator):
             else:
                 self._kept.append(entry)
 
-    def _solved(self) -> np.ndarray:
-        """The weights, from the moments; `kappa_`, `met_` and `path_` with them."""
+    def _solved(self) -> _Solution:
+        """What the moments of the rows so far give."""
         keys = [key for key, made in self._moments.items() if made.weight[0] > 0]
         groups, target = self._groups_of(keys)
+        self._check_groups(groups, self.rows_)
         occurring = Occurring.of(groups, target)
         attributes = attributes_of(self._bound, occurring)
         size = 2 * (int(np.prod([len(groups.labels[a]) for a in attributes])) + 1)
@@ -215,8 +226,7 @@ class StreamingAUC(BaseEstimator):
             moments = moments.merge(one)
         program = LinearAUC(self._bound, occurring, moments)
         if self.kappa != "auto":
-            self.kappa_, self.met_, self.path_ = float(self.kappa), None, []
-            return program.solve(self.kappa_).weights
+            return _Solution(program.solve(float(self.kappa)).weights, float(self.kappa))
         rows = np.stack([row for row, _, _ in self._kept])
         member, labels = self._groups_of([key for _, key, _ in self._kept])
         own = np.array([weight for _, _, weight in self._kept])
@@ -227,32 +237,32 @@ class StreamingAUC(BaseEstimator):
             return auc(scores, labels == 1, labels == 0, own), value
 
         path = along_kappa(program, of, self._stated.bound)
-        self.kappa_, self.met_ = path.chosen.scores.kappa, path.met
-        self.path_ = [{"kappa": t.scores.kappa, "auc": t.auc, "value": t.value} for t in path.tried]
-        return path.chosen.scores.weights
+        tried = tuple({"kappa": t.scores.kappa, "auc": t.auc, "value": t.value} for t in path.tried)
+        return _Solution(path.chosen.scores.weights, path.chosen.scores.kappa, path.met, tried)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def _steps(self, features: Any, keys: list[Key]) -> None:
         dense = features.toarray() if sparse.issparse(features) else features
         if self._run is None:
-            self._waiting += zip(dense, keys, strict=True)
-            if len(self._waiting) < self.warm_up:
+            waiting = [*self._waiting, *zip(dense, keys, strict=True)]
+            if len(waiting) < self.warm_up:
+                self._waiting = waiting
                 return
-            dense = np.stack([row for row, _ in self._waiting])
-            keys, self._waiting = [key for _, key in self._waiting], []
+            dense, keys = np.stack([row for row, _ in waiting]), [key for _, key in waiting]
             self._warm(dense, keys)
+            self._waiting = []
         assert self._run is not None
         unknown = {g for _, g in keys} - self._known
         if unknown:
             raise DataError(f"rows of {sorted(map(str, unknown))} came after the first {self.warm_up}; give groups=.")
         codes = {key: self._code(key) for key in set(keys)}
         self._run.feed((dense - self._mean) @ self._whiten, np.array([codes[key] for key in keys]))
-        self.kappa_, self.met_, self.path_ = float(self.kappa), None, []
 
     def _warm(self, rows: np.ndarray, keys: list[Key]) -> None:
         """Coordinates and groups, from the first rows."""
         groups = self._groups_of(keys)[0]
+        self._check_groups(groups, len(rows))
         every = Occurring.every(groups.attributes, groups.labels)
         self._labels, self._of = groups.labels, attributes_of(self._bound, every)
         self._known = set(product(*[(*labels, None) for labels in groups.labels]))
@@ -273,11 +283,31 @@ class StreamingAUC(BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """(d,) the weights after the rows so far. Raises: NotFittedError before the first; EmptyGroupError, DataError
-        where these do not do yet."""
+        """(d,) the weights after the rows so far. Raises, as `kappa_`, `met_` and `path_` do: NotFittedError before the
+        first; EmptyGroupError, DataError where these do not do yet."""
+        return self._solution.weights
+
+    @property
+    def kappa_(self) -> float:
+        """The surrogate's bound under which `coef_` was found."""
+        return self._solution.kappa
+
+    @property
+    def met_(self) -> bool | None:
+        """Whether the scores of `coef_` meet the bound on the sample; None where kappa is given."""
+        return self._solution.met
+
+    @property
+    def path_(self) -> list[dict[str, float]]:
+        """Every kappa that was tried, with the area ("auc") and the value of the bound on the sample; [] where kappa is
+        given."""
+        return list(self._solution.path)
+
+    @property
+    def _solution(self) -> _Solution:
         if not getattr(self, "rows_", 0):
             raise NotFittedError("StreamingAUC has seen no rows; call partial_fit.")
-        if not len(self._found):
+        if self._found is None:
             if self.solver == "exact":
                 self._found = self._solved()
             elif self._run is None:
@@ -287,7 +317,7 @@ class StreamingAUC(BaseEstimator):
                     "no row of some set that the bound or the area compares has arrived yet; feed more rows."
                 )
             else:
-                self._found = self._whiten @ self._run.point
+                self._found = _Solution(self._whiten @ self._run.point, float(self.kappa))
         return self._found
 
     def decision_function(self, X: Any) -> np.ndarray:

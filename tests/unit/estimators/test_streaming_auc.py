@@ -200,3 +200,47 @@ def test_what_is_refused():
 def test_of_the_points_that_meet_the_bound_the_one_of_largest_area_is_taken():
     tried = [SimpleNamespace(value=v, auc=a) for v, a in ((0.3, 0.9), (0.1, 0.7), (0.05, 0.8), (0.0, 0.5))]
     assert _best(tried, 0.1) is tried[2] and _best(tried, 0.04) is tried[3] and _best(tried, -1) is None
+
+
+def test_every_attribute_is_of_the_rows_so_far():
+    data = rows(600)
+    made, whole = streamed(data, np.arange(300), 300), streamed(data, np.arange(600), 300)
+    first = (made.met_, made.kappa_, made.path_)  # none of them needs coef_ to be read before
+    assert first[0] is not None and first[2]
+    made.partial_fit(*(part[300:] for part in data))
+    assert (made.met_, made.kappa_, made.path_) == (whole.met_, whole.kappa_, whole.path_) and made.path_ != first[2]
+    given = streamed(data, np.arange(300), 300, kappa=0.2)
+    assert (given.met_, given.kappa_, given.path_) == (None, 0.2, [])
+    for name in ("kappa_", "met_", "path_"):
+        with pytest.raises(NotFittedError):
+            getattr(fb.StreamingAUC("auc_parity[group] <= 0.05"), name)
+
+
+def test_rows_that_were_refused_settle_nothing():
+    X, y, group = rows(100)
+    made = fb.StreamingAUC("auc_parity[group] <= 0.05", kappa=0.2)
+    with pytest.raises(DataError, match="y must hold 0 and 1"):
+        made.partial_fit(X[:, :2], np.where(y == 1, np.nan, y), {"sex": group})
+    assert not hasattr(made, "rows_")
+    made.partial_fit(X, y, {"race": group})
+    assert made.rows_ == 100 and made.n_features_in_ == 4
+
+
+def test_groups_are_looked_at_when_all_parts_were_seen():
+    X, y, _ = rows(1200)
+    regions = np.array([f"r{i}" for i in np.arange(1200) % 110])
+    stated = "auc_parity[group] <= 0.9"
+    made = fb.StreamingAUC(stated, kappa=2)
+    for at in range(0, 1200, 400):
+        made.partial_fit(X[at : at + 400], y[at : at + 400], {"region": regions[at : at + 400]})
+        if at == 0:
+            with pytest.raises(DataError, match="'region' has 110 values in 400 rows"):
+                _ = made.coef_
+    assert made.coef_.shape == (4,)
+    persons = np.array([f"p{i:04}" for i in range(1200)])
+    steps = fb.StreamingAUC(stated, solver="rows", kappa=2)
+    with pytest.raises(DataError, match="'person' has 1200 values in 1200 rows"):
+        steps.set_params(warm_up=1000).partial_fit(X, y, {"person": persons})
+    assert steps.partial_fit(X, y, {"person": np.where(persons < "p0600", "a", "b")}).rows_ == 1200
+    named = fb.StreamingAUC(stated, kappa=2, groups={"region": sorted(set(regions))})
+    assert named.partial_fit(X[:440], y[:440], {"region": regions[:440]}).coef_.shape == (4,)
