@@ -21,6 +21,7 @@ from fairbound.base.threads import one_thread
 from fairbound.estimators.folder import save_folder
 from fairbound.estimators.saved import parts_of
 from fairbound.fairness.bound import Bound
+from fairbound.rows.reading import frame_of
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded, TableOptions
 from fairbound.tables.naming import column_names
@@ -38,6 +39,7 @@ def on_few_threads(fit: Any) -> Any:
 
     @wraps(fit)
     def fitted(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+        frame_of(X)  # refuses a table whose rows are not computed yet, which has no shape either
         model: Any = getattr(self, "model", "linear")
         shape: Any = getattr(X.features if isinstance(X, Encoded) else X, "shape", ())
         small = len(shape) == 2 and shape[0] * shape[1] <= SMALL

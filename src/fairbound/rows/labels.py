@@ -14,7 +14,7 @@ import numpy as np
 from fairbound.base.callers import users_line
 from fairbound.base.errors import BINARY, DataError, DataWarning, OptionError
 from fairbound.base.names import did_you_mean, plain_repr, shortlist, unspelled
-from fairbound.rows.reading import column_array, column_values, is_missing, places_among, plain_array
+from fairbound.rows.reading import column_array, column_values, frame_of, is_missing, places_among, plain_array
 
 MANY_CLASSES = 100
 SOME = 0.01
@@ -110,9 +110,9 @@ def _why_not_the_greater(classes: tuple[Any, ...], y: Any) -> str | None:
 
 def _own_order(y: Any) -> list[Any]:
     """The categories of ordered labels, a column or a table of one, in their order; [] of others."""
-    names: Any = getattr(y, "columns", ())
-    named = len(names) == 1 and isinstance(names[0], str | int)
-    dtype = getattr(y[names[0]] if named else y, "dtype", None)
+    frame = frame_of(y)
+    column = y if frame is None or frame.shape[1] != 1 else frame.get_column(frame.columns[0]).to_native()
+    dtype = getattr(column, "dtype", None)
     ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"  # of pandas; of polars
     return list(dtype.categories) if ordered else []  # type: ignore[union-attr]
 

@@ -1,5 +1,5 @@
 """`Chunks`, tables that are read in parts: Parquet and CSV files larger than memory, partitions of Dask or Spark, any
-iterable of frames.
+frames that a function makes or that stand in a list.
 
 The encoder reads such a table twice: what it learns are sums and counts that merge (Chan, Golub, LeVeque 1983, for
 variances), then it writes the features part by part into one float32 array, in memory or in a file of a folder that is
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import take_rows
 from fairbound.tables.files import Reading, check_written, csv_parts, is_parquet, parquet_parts
 from fairbound.tables.kinds import Kinds
@@ -26,18 +26,35 @@ ROWS = 1 << 16
 
 
 class Chunks:
-    """A table in parts, which is read again each time it is iterated over.
+    """A table in parts, which is read again each time it is iterated over. Parts without rows are passed over.
 
-    parts: a function that gives the parts in order, each a frame of any library or an array of the same columns: for
-        Dask ``lambda: (p.compute() for p in frame.partitions)``. folder: where features of this table are kept in a
-        file instead of in memory; the file has no name, and its space is free again when the features are no longer
-        used.
+    parts: the parts in order, each a frame of any library or an array of the same columns: a list of them, or a
+        function that makes them anew each time, for Dask ``lambda: (p.compute() for p in frame.partitions)``. folder:
+        where features of this table are kept in a file instead of in memory; the file has no name, and its space is
+        free again when the features are no longer used.
+
+    Raises: OptionError for other parts; when it is iterated over DataError where there are no rows, or other ones than
+        before, as of an iterator that has ended.
     """
 
-    def __init__(self, parts: Callable[[], Iterable[Any]], *, folder: str | os.PathLike[str] | None = None):
+    def __init__(
+        self, parts: Callable[[], Iterable[Any]] | Sequence[Any], *, folder: str | os.PathLike[str] | None = None
+    ):
+        if isinstance(parts, list | tuple):
+            given = parts
+            parts = lambda: given  # noqa: E731
+        elif not callable(parts):
+            raise OptionError(
+                f"the parts of a table must be a list of frames, or a function that makes them anew each time it is called, got "
+                f"{type(parts).__name__}. A table in one piece is passed as it is; of what can be iterated over once write the "
+                "function that begins it, as in Chunks(lambda: pandas.read_csv(path, chunksize=100_000))."
+            )
         self._parts, self._folder = parts, folder
         self._rows: np.ndarray | None = None
         self._length: int | None = None
+        self._whole: list[
+            int
+        ] = []  # rows of all parts, once they were read; one list of all that is made of these parts
 
     @classmethod
     def read(
@@ -75,12 +92,21 @@ class Chunks:
         for part in self._parts():
             size = len(part)
             if self._rows is None:
-                yield part
+                if size:
+                    yield part
             else:
                 first, last = np.searchsorted(self._rows, [at, at + size])
                 if last > first:
                     yield take_rows(part, self._rows[first:last] - at)
             at += size
+        if self._whole and self._whole[0] != at:
+            raise DataError(
+                f"the parts of the table have {at:,} rows, and had {self._whole[0]:,} when they were read before: a table is read "
+                "more than once. Pass a function that makes the parts anew each time it is called, or a list of them."
+            )
+        if not at:
+            raise DataError("the table has no rows. Check the filter or the file that made it.")
+        self._whole[:] = [at]
 
     def __len__(self) -> int:
         if self._length is None:
@@ -91,14 +117,19 @@ class Chunks:
         """The rows numbered `rows` (k,), which ascend."""
         if (np.diff(rows) <= 0).any():
             raise OptionError("rows are taken in ascending order and each once.")
-        out = Chunks(self._parts, folder=self._folder)
+        out = self._of_these(self._parts)
         out._rows, out._length = np.asarray(rows) if self._rows is None else self._rows[rows], len(rows)
         return out
 
     def map(self, change: Callable[[Any], Any]) -> Chunks:
         """The same rows with every part changed by a function that keeps its rows."""
-        out = Chunks(lambda: map(change, self._parts()), folder=self._folder)
+        out = self._of_these(lambda: map(change, self._parts()))
         out._rows, out._length = self._rows, self._length
+        return out
+
+    def _of_these(self, parts: Callable[[], Iterable[Any]]) -> Chunks:
+        out = Chunks(parts, folder=self._folder)
+        out._whole = self._whole
         return out
 
     def room(self, shape: tuple[int, int]) -> np.ndarray:

@@ -47,7 +47,7 @@ class Encoded:
         if not shards.alone and not isinstance(table, Chunks):
             if issparse(table):
                 raise DataError("a sparse table is encoded by one process; encode it before, or pass dense parts.")
-            whole, table = table, Chunks(lambda: [whole])
+            table = Chunks([table])
         if isinstance(table, Chunks):
             return cls(*encode_chunks(encoder, table, shards), encoder)
         if encoder.fitted:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
@@ -201,3 +202,46 @@ def test_the_page_on_tables_larger_than_memory_runs_and_gives_the_model_of_the_t
     )
     assert np.allclose(names["model"].coef_, whole.coef_, atol=1e-4)
     assert [p.name for p in tmp_path.iterdir()] == ["people.parquet"]
+
+
+def test_parts_without_rows_are_passed_over_and_a_list_is_a_table():
+    table = frame(300).drop(columns=["same", "half"])
+    whole = Encoded.of(TableEncoder(), parts(table, [100]))
+    listed = [table[:0], table[:100], table[:0], table[100:]]
+    for chunks in (Chunks(lambda: iter(listed)), Chunks(listed)):
+        again = Encoded.of(TableEncoder(), chunks)
+        np.testing.assert_array_equal(again.features, whole.features)
+        assert len(chunks) == 300 and [len(part) for part in chunks] == [100, 200]
+    linear = fb.FairClassifier(budget="5 steps").fit(Chunks(listed), np.arange(300) % 2)
+    with pytest.raises(DataError, match="the table has no rows"):
+        linear.predict(Chunks([table[:0]]))
+
+
+def test_parts_that_can_be_read_once_are_refused():
+    table = frame(300)
+    begun = iter([table[:100], table[100:]])
+    for once in (iter([table]), table):
+        with pytest.raises(OptionError, match="a list of frames, or a function that makes them anew each time"):
+            Chunks(once)
+    with pytest.raises(DataError, match="have 0 rows, and had 300 when they were read before"):
+        Encoded.of(TableEncoder(), Chunks(lambda: begun))
+    begun = iter([table[:100], table[100:]])
+    first = Chunks(lambda: begun)
+    assert len(first) == 300
+    for made in (first.map(lambda part: part), first.take(np.arange(10))):  # what is made of it is read from it
+        with pytest.raises(DataError, match="have 0 rows, and had 300"):
+            list(made)
+
+
+def test_dask_columns_are_read_and_dask_frames_say_what_to_call():
+    dd = pytest.importorskip("dask.dataframe")
+    table = frame(300)[["year", "vip"]]
+    y = np.where((table["year"] > 2015) ^ (np.arange(300) % 7 == 0), "yes", "no")
+    sex = pd.Series(np.where(np.arange(300) % 2 == 0, "F", "M"), name="sex")
+    columns = [dd.from_pandas(column, npartitions=3) for column in (pd.Series(y, name="y"), sex)]
+    short = fb.FairClassifier("demographic_parity <= 0.5", budget="5 steps", random_state=0)
+    lazy = clone(short).fit(table, columns[0], sensitive_features=columns[1])
+    plain = clone(short).fit(table, y, sensitive_features=sex)
+    np.testing.assert_array_equal(lazy.decision_function(table), plain.decision_function(table))
+    with pytest.raises(DataError, match=r"a dask DataFrame, whose rows are not computed yet\. Call"):
+        short.fit(dd.from_pandas(table, npartitions=3), y, sensitive_features=sex)
