@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from fairbound.base.errors import OptionError
 from fairbound.base.names import did_you_mean
+from fairbound.base.own import own_module
 
 FEW = 10
 """Names that an error lists beside the nearest one."""
@@ -48,7 +48,9 @@ def imported(name: str) -> Any:
     """The module "package.module", or the object "package.module:name". Raises: OptionError where there is none."""
     module, _, inside = name.partition(":")
     try:
-        found = importlib.import_module(module)
+        found = own_module(module)
         return getattr(found, inside) if inside else found
+    except OptionError:
+        raise
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(f"cannot import {name!r}: {error}.") from None

@@ -109,7 +109,7 @@ def test_table_3_is_typed_in_as_printed():
         ("seeds", 0, "seeds and batch must be at least 1"),
         ("budget", "soon", "cannot read the budget"),
         ("task.constraint", "loss_gap", "cannot read the constraint"),
-        ("measures", "fairbound.studies.nothing", "cannot import 'fairbound.studies.nothing'"),
+        ("measures", "fairbound.studies.nothing", "no module 'fairbound.studies.nothing' to import"),
         ("colour", "red", "study 'tiny' has no key 'colour'"),
         ("methods.alm.each", [0.1], "method 'alm': each is a list of numbers"),
         ("methods.alm-$", {"title": "ALM", "algorithm": "alm", "each": ["one"]}, "each is a list of numbers"),
