@@ -19,7 +19,7 @@ from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
 from fairbound.tables.notation import MISSING_WORDS
-from fairbound.tables.opening import check_plain, how_written, opened, read_text, undecoded
+from fairbound.tables.opening import DAMAGED, check_plain, damaged, how_written, opened, read_text, undecoded
 from fairbound.tables.records import any_field_size, before_header, begins_at, check_widths, first_lines, records, sniff
 
 INDEX = "Unnamed: 0"
@@ -213,6 +213,8 @@ def csv_parts(
         with opened(path, zipped, encoding) as lines:
             first = first_lines(lines)
             separator, header = sniff(path, first)
+    except DAMAGED as error:
+        raise damaged(path, error) from error
     except UnicodeError as error:
         raise undecoded(f"{path}: the header line", encoding, error) from None
     _check_header(path, header, reading.told)
@@ -233,9 +235,10 @@ def csv_parts(
         yield from _parts(file, reading.kinds, reading)
     except UnicodeError as error:
         raise undecoded(f"{path}: the file", encoding, error) from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, EOFError, zlib.error) as error:
-        if not isinstance(error, EOFError | zlib.error):
-            reading.check_widths(path, zipped, encoding, separator, len(header))
+    except DAMAGED as error:
+        raise damaged(path, error) from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        reading.check_widths(path, zipped, encoding, separator, len(header))
         raise _unreadable(path, error) from error
 
 

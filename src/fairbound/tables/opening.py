@@ -27,12 +27,24 @@ _BEGINS = {
 }  # UTF-32 first, since its mark may begin as that of UTF-16
 
 
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What Python raises of a gzip file that is cut off or has changed."""
+
+
+def damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: the gzip file is truncated or damaged ({error}). Copy or download it again.")
+
+
 def how_written(path: Path, encoding: str | None) -> tuple[bool, str]:
     """Whether a file is gzip, and how its text is encoded."""
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP
-    with gzip.open(path) if zipped else path.open("rb") as file:
-        return zipped, encoding_of(path, file.read(FIRST), encoding)
+    try:
+        with gzip.open(path) if zipped else path.open("rb") as file:
+            first = file.read(FIRST)
+    except DAMAGED as error:
+        raise damaged(path, error) from error
+    return zipped, encoding_of(path, first, encoding)
 
 
 def encoding_of(path: Path, first: bytes, encoding: str | None) -> str:
@@ -86,10 +98,8 @@ def read_text(path: Path, encoding: str | None) -> str:
     if raw.startswith(_GZIP):
         try:
             raw = gzip.decompress(raw)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{path}: the gzip file is truncated or damaged ({error}). Copy or download it again."
-            ) from error
+        except DAMAGED as error:
+            raise damaged(path, error) from error
     elif path.suffix == ".gz":
         raise DataError(f"{path}: named .gz, but it is not a gzip file. Rename it, or copy or download it again.")
     written = encoding_of(path, raw[:FIRST], encoding)

@@ -119,6 +119,19 @@ def test_damaged_csv_files_are_refused(tmp_path, content, words):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("columns", [None, ["a"]])
+@pytest.mark.parametrize(
+    "cut", [lambda packed: packed[:15], lambda packed: packed[: len(packed) // 2], lambda packed: packed[:-20]]
+)
+def test_a_gzip_file_that_is_cut_off_is_told_in_parts_too(tmp_path, columns, cut):
+    numbers = np.random.default_rng(0).normal(size=(20_000, 2))
+    text = "a,b\n" + "".join(f"{a:.6f},{b:.6f}\n" for a, b in numbers)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(cut(gzip.compress(text.encode(), mtime=0)))
+    with pytest.raises(DataError, match=r"the gzip file is truncated or damaged \(.*\)\. Copy or download it again"):
+        list(csv_parts(path, 5000, columns))
+
+
 def test_wrong_paths_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         read_table(tmp_path / "none.csv")
