@@ -131,9 +131,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     classifier, bounds = _model_and_bounds(options, folder, columns)
     score = None if classifier is not None else one_column(options.score, columns, "--score")
-    labels, unlabelled = labelled_rows(
-        narrow_columns(options, [label], chunk_rows), label, options.drop_missing_labels, options.data
-    )
+    labels, unlabelled = labelled_rows(narrow_columns(options, [label], chunk_rows), label, options)
     two, kept = _zero_or_one(labels, label, options, classifier), labels.index.to_numpy()
     target, classes = two["y"], two["classes"]
     model = None if classifier is None else JudgedInParts(classifier)

@@ -14,6 +14,7 @@ import numpy as np
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
+from fairbound.cli.row_warnings import word_in_place_of
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions
 from fairbound.rows.scores import strays_of
@@ -84,30 +85,43 @@ def one_column(name: str | None, columns: Collection[str], what: str) -> str:
     return name
 
 
-def labelled_rows(
-    frame: Any, label: str, drop_missing: bool, source: str, what: str = "label"
-) -> tuple[Any, list[str]]:
-    """The rows of a file that have a label, their index the numbers of the file's rows, and notes on those left out,
-    which are said. what: the column holds, in words, as "decision" where nobody knows the labels.
+def labelled_rows(frame: Any, label: str, options: Any, what: str = "label") -> tuple[Any, list[str]]:
+    """The rows of the file of `options` that have a label, their index the numbers of the file's rows, and notes on those
+    left out, which are said. what: the column holds, in words, as "decision" where nobody knows the labels.
 
-    Raises: DataError where labels are missing and `drop_missing` does not say that their rows are left out, and where
-    no row has one.
+    Raises: DataError where labels are missing and the options do not say that their rows are left out, and where no row
+    has one.
     """
     missing = frame[label].isna().to_numpy()
     if not missing.any():
         return frame, []
     said = f"{missing.sum():,} of {len(missing):,} {what}s are missing"
-    with in_label(source, label, what=what):
+    with in_label(options.data, label, what=what):
         if missing.all():
             raise DataError(f"no row has a {what}. Check the column and the filter.")
-        if not drop_missing:
+        meant = _counts_as_missing(frame, label, options, what)
+        if not options.drop_missing_labels:
             raise DataError(
-                f"{said}, the first in row {missing.argmax()} (counting from 0). Fill them in, or leave these rows out with "
-                "--drop-missing-labels."
+                f"{said}, the first in row {missing.argmax()} (counting from 0).{meant} Fill them in, or leave these "
+                "rows out with --drop-missing-labels."
             )
-    note = f"{said}; these rows are left out (--drop-missing-labels)."
+    note = f"{said}; these rows are left out (--drop-missing-labels).{meant}"
     say(note)
     return frame[~missing], [note]
+
+
+def _counts_as_missing(frame: Any, label: str, options: Any, what: str) -> str:
+    """What is said of the word that most of the missing cells of a column of labels hold, as it may be a label; "" where
+    they hold none."""
+    words = word_in_place_of(frame[[label]], options.data, options.file_format)
+    if label not in words:
+        return ""
+    word, rows, _ = words[label]
+    cells = f"{rows:,} cells are {word!r}, which counts" if rows > 1 else f"One cell is {word!r}, which counts"
+    return (
+        f" {cells} as missing in a CSV file: where it is a {what}, write it otherwise, or save the table as Parquet, where it "
+        "is text."
+    )
 
 
 class LabelledTable(NamedTuple):
@@ -123,7 +137,7 @@ def labelled_table(options: Any) -> LabelledTable:
     """The file of `options.data`, read once; notes as `labelled_rows` gives them."""
     whole = read_table(options.data, **options.file_format)
     label = one_column(options.label, whole.columns, "--label")
-    frame, notes = labelled_rows(whole, label, options.drop_missing_labels, options.data)
+    frame, notes = labelled_rows(whole, label, options)
     return LabelledTable(frame, label, notes, whole[whole[label].isna()])
 
 

@@ -65,7 +65,7 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
     attributes = _attributes(options, frame.columns, classifier, bounds)
     if classifier is None:
         column = one_column(options.score, frame.columns, "--score")
-        frame, notes = labelled_rows(frame, column, options.drop_missing_labels, options.data, DECIDED)
+        frame, notes = labelled_rows(frame, column, options, DECIDED)
         groups = groups_in(frame, attributes)
         decisions = {"scores": frame[column], "threshold": options.threshold, "positive": options.positive}
         said: list[str] = []
@@ -149,7 +149,7 @@ def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int)
     stated = speaks_of(score, columns)
     name = one_column(score, columns, "--score") if stated is None else stated[0]
     narrow = with_decisions(narrow_columns(options, [name], chunk_rows), score, threshold=options.threshold)
-    narrow, notes = labelled_rows(narrow, score, options.drop_missing_labels, options.data, DECIDED)
+    narrow, notes = labelled_rows(narrow, score, options, DECIDED)
     kept = narrow.index.to_numpy()
     with in_file(options.data, kept):
         numbers, _, classes = read_decisions(narrow[score], options.threshold, None, options.positive)

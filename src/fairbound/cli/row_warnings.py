@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from shlex import quote
 from typing import Any
 
@@ -117,27 +117,45 @@ def coded_numbers(frame: Any) -> tuple[str, ...]:
     return tuple(out)
 
 
-def words_for_missing(frame: Any, path: str, file_format: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a reader must know of columns of text among the features in which many cells are one word, such as None, that
-    is taken for a missing value: it may be a category. The columns in question are read once more.
+def words_for_missing(
+    frame: Any, path: str, file_format: Mapping[str, Any], groups: Collection[str] = ()
+) -> tuple[str, ...]:
+    """What a reader must know of columns of text in which many cells are one word, such as None, that is taken for a
+    missing value: it may be a category, or a group. The columns in question are read once more.
 
-    frame: the features in the CSV file `path`. file_format: as of `read_table`.
+    frame: the features and groups in the CSV file `path`. file_format: as of `read_table`. groups: the columns of these.
     """
     few = max(FEWEST, OFTEN * len(frame))
+    out = []
+    for name, (word, rows, total) in word_in_place_of(frame, path, file_format, few).items():
+        begins = f"Cells {word!r} of column {name} count as missing: {rows:,} of {total:,} rows"
+        out.append(
+            f"{begins}, which are in no group. If {word!r} is a group, write it otherwise, or save the table as Parquet, where "
+            "it is text."
+            if name in groups
+            else f"{begins}. If they are a category, write them otherwise, such as 'no', or save the table as Parquet, where "
+            "they are text."
+        )
+    return tuple(out)
+
+
+def word_in_place_of(
+    frame: Any, path: str, file_format: Mapping[str, Any], few: float = 1
+) -> dict[str, tuple[str, int, int]]:
+    """By column of text of a frame the word that most of its missing cells hold and that may mean something else, in how
+    many rows it stands, and how many rows there are; of columns where it stands in at least `few`. The columns of the CSV
+    file `path` are read once more; a Parquet file says itself which cells are missing."""
+    if is_parquet(path):
+        return {}
     texts = [name for name in frame.columns if frame[name].dtype.kind not in "biufM" and frame[name].nunique() > 0]
     texts = [name for name in texts if frame[name].isna().sum() >= few]
-    if not texts or is_parquet(path):
-        return ()
+    if not texts:
+        return {}
     found, total = {name: Counter[str]() for name in texts}, 0
     how = {**file_format, "kinds": Kinds(verbatim=True)}
     for part in csv_parts(path, ROWS, texts, reading=Reading(told={INDEX}, even=True), **how):
         total += len(part)
         for name, counts in found.items():
             counts.update(part[name][part[name].isin(MAY_BE_WORDS)].value_counts().to_dict())
-    return tuple(
-        f"Cells {word!r} of column {name} count as missing: {rows:,} of {total:,} rows. If they are a category, write them "
-        "otherwise, such as 'no', or save the table as Parquet, where they are text."
-        for name, counts in found.items()
-        for word, rows in counts.most_common(1)
-        if rows >= few
-    )
+    most = {name: counts.most_common(1)[0] for name, counts in found.items() if counts}
+    return {name: (word, rows, total) for name, (word, rows) in most.items() if rows >= few}

@@ -180,7 +180,7 @@ def rows_of_file(
     if frame is None:
         frame = narrow_columns(options, list(dict.fromkeys([label, *attributes, *weigh, *by])), chunk_rows)
     rows = len(frame)
-    frame, unlabelled = labelled_rows(frame, label, options.drop_missing_labels, path)
+    frame, unlabelled = labelled_rows(frame, label, options)
     numbers = frame.index.to_numpy() if len(frame) < rows else None
     with in_label(path, label, numbers):
         target, classes = read(frame[label])
@@ -202,7 +202,8 @@ def rows_of_file(
     groups = groups_in(frame, attributes) or no_groups(len(frame))
     if chunk_rows is None:
         cautions = (*cautions, *(() if by else copied_rows(frame)), *coded_numbers(frame[features]))
-        notes += words_for_missing(frame[features], path, options.file_format)
+        shown = frame[list(dict.fromkeys([*features, *attributes]))]
+        notes += words_for_missing(shown, path, options.file_format, attributes)
     if chunk_rows is None and not options.keep_sensitive:
         cautions = (*cautions, *twin_words(frame[features], groups))
     for said in cautions:

@@ -149,3 +149,21 @@ def test_training_says_once_which_words_count_as_missing(tmp_path, run):
             f"Cells 'None' of column prev count as missing: {rows} of 600 rows. If they are a category, write them"
         ]
         assert [note[: len(whole[0])] for note in notes] == whole * (not more)
+
+
+@pytest.mark.parametrize("more", [(), ("--keep-sensitive",)])
+def test_training_says_that_a_group_called_na_counts_as_missing(tmp_path, run, more):
+    frame = (
+        drugs().drop(columns="prev").assign(region=np.resize(["NA", "EU", "AS"], 600), code=np.resize(["None", 1], 600))
+    )
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    words = ("--data", tmp_path / "train.csv", "--label", "y", "--group", "region,sex", *TRAIN, *more)
+    code, _, said = run("fit", *words, "--no-baseline", "--out", tmp_path / "fit", "--json")
+    assert code in (0, 1, 3), said
+    notes = [
+        note for note in json.loads((tmp_path / "fit/audit.json").read_text())["notes"] if "count as missing" in note
+    ]
+    assert notes == [
+        "Cells 'NA' of column region count as missing: 200 of 600 rows, which are in no group. If 'NA' is a group, write it "
+        "otherwise, or save the table as Parquet, where it is text."
+    ]

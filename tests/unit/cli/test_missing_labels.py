@@ -139,3 +139,30 @@ def test_the_numbers_of_the_rows_held_out_are_those_of_the_file(run, files, tmp_
         held.decision if name == "reduction" else fb.load(tmp_path / "o" / "model").predict(table[["x", "z", "s", "q"]])
     )
     assert np.mean(np.asarray(decided) == table.y) == pytest.approx(json.loads(out)["metrics"]["accuracy"])
+
+
+@pytest.mark.parametrize("more", [(), ("--chunk-rows", 100)])
+def test_a_word_that_may_be_a_label_is_named(run, tmp_path, more):
+    rng = np.random.default_rng(0)
+    s = rng.random(400).round(3)
+    y = np.where(s > 0.3, "Some", "Few").astype(object)
+    y[::4], y[1] = "None", ""
+    pd.DataFrame({"s": s, "g": ["a", "b"] * 200, "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    args = (
+        "audit",
+        "--data",
+        tmp_path / "t.csv",
+        "--label",
+        "y",
+        "--group",
+        "g",
+        "--score",
+        "s",
+        "--out",
+        tmp_path / "o",
+    )
+    code, _, err = run(*args, "--positive", "Some", *more)
+    said = "100 cells are 'None', which counts as missing in a CSV file: where it is a label, write it otherwise"
+    assert code == 2 and f"101 of 400 labels are missing, the first in line 2 of the file. {said}" in err
+    run(*args, "--positive", "Some", "--drop-missing-labels", *more)
+    assert any(said in note for note in json.loads((tmp_path / "o" / "audit.json").read_text())["notes"])
