@@ -9,7 +9,7 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
@@ -80,7 +80,8 @@ def run_audit(options: AuditOptions) -> Outcome:
         notes = encoding_notes(encoded)
         groups, said = beside_training(classifier, groups, bounds, len(frame))
         warnings += [*encoded.report.strange_lines(), *said]
-        measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
+        with silenced(DataWarning):  # said above
+            measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
     else:
         column = one_column(options.score, frame.columns, "--score")
         names = set(texts_of(frame[label]))
@@ -149,7 +150,9 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         classes=classes,
         confidence=options.confidence,
         power=options.power,
-        **whole_file_facts(options, label, folder, classes=classes, warnings=[] if model is None else model.said()),
+        **whole_file_facts(
+            options, label, folder, classes=classes, warnings=[] if model is None else model.said(attributes, bounds)
+        ),
         model=model_facts(classifier, options, folder),
         notes=unlabelled + ([said_of_scores(merged.read_as, classes[1])] if classifier is None else []),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from fairbound.cli.kinds import as_read_for
 from fairbound.cli.outcome import Outcome, json_file
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
+from fairbound.cli.unfamiliar import scored
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.notions import Bound
@@ -51,6 +52,9 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, differently_spelled, positive_last
 from fairbound.rows.scores import as_logits
 from fairbound.tables import read_table
+
+_Scored = tuple[np.ndarray, list[str]]
+"""Logits (n,), and what a reader must know of the rows that a saved model scored."""
 
 
 def run_compare(options: CompareOptions) -> Outcome:
@@ -94,7 +98,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
                 f"class against the rest, such as {label} == {named[0]!r}, and compare by that, or audit each model by itself."
             )
         target, classes = positive_last(codes, named, next(iter(known), options.positive))
-    first, second = (
+    scores, unfamiliar = _of_both(
         _scores(named, model, frame, classes, groups, options, named in stated)
         for named, model in zip((options.first, options.second), models, strict=True)
     )
@@ -104,8 +108,9 @@ def compared(options: CompareOptions) -> dict[str, Any]:
             f"{losses[0]!r} is on losses, and scores moved to --threshold {options.threshold:g} have others; leave it out, or take "
             "fairbound.compare of Python."
         )
-    found = _measured(options, frame, groups, bounds, (first, second), target, classes)
+    found = _measured(options, frame, groups, bounds, scores, target, classes)
     found["warnings"] += [
+        *_named(options, unfamiliar),
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),
         *(
@@ -151,6 +156,19 @@ def _folders(options: CompareOptions) -> list[Folder | None]:
     return folders
 
 
+def _of_both(found: Iterable[_Scored]) -> tuple[tuple[np.ndarray, np.ndarray], list[list[str]]]:
+    """The scores of both, and the warnings of each."""
+    (first, said), (second, more) = found
+    return (first, second), [said, more]
+
+
+def _named(options: CompareOptions, said: Sequence[Sequence[str]]) -> list[str]:
+    """What is said of each of both, with its name before it."""
+    return [
+        f"{named}: {line}" for named, lines in zip((options.first, options.second), said, strict=True) for line in lines
+    ]
+
+
 def _names(options: CompareOptions) -> tuple[str, str]:
     return Path(options.first).as_posix(), Path(options.second).as_posix()
 
@@ -189,10 +207,13 @@ def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
     stated = (n for n, model in zip(two, models, strict=True) if model is None)
     frame = with_decisions(frame, *stated, threshold=options.threshold)
     groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
-    first, second = (_decided(named, model, frame, groups, options) for named, model in zip(two, models, strict=True))
-    found = _measured(options, frame, groups, bounds, (first, second))
+    scores, unfamiliar = _of_both(
+        _decided(named, model, frame, groups, options) for named, model in zip(two, models, strict=True)
+    )
+    found = _measured(options, frame, groups, bounds, scores)
     columns = [label_of_training(folder) for folder in folders if folder is not None] or [options.first]
     found["warnings"] += [
+        *_named(options, unfamiliar),
         *(s for folder in folders for s in other_columns(folder, label_of_training(folder), options.weights)),
         *said_of_rows(frame, columns[0] if columns[0] in frame.columns else None, remedy=KEEP_ONE),
         *_of_training(options, dict(zip(_names(options), folders, strict=True))),
@@ -202,14 +223,14 @@ def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
 
 def _decided(
     named: str, model: FairClassifier | None, frame: Any, groups: Groups | None, options: CompareOptions
-) -> np.ndarray:
-    """Logits (n,) of a saved model, or of a column of decisions or scores that nobody knows the outcomes of."""
+) -> _Scored:
+    """As `_scores`, of a column of decisions or scores that nobody knows the outcomes of."""
     with in_file(options.data, frame.index.to_numpy()):
         if model is not None:
-            return model.decision_function(as_read_for(model, frame, options.data), groups)
+            return scored(model, as_read_for(model, frame, options.data), groups)
         column = one_column(named, frame.columns, "A or B (no folder of this name)")
         numbers, _, words = read_decisions(frame[column], options.threshold, None, options.positive)
-        return as_logits(numbers, None if words is not None else options.threshold)[0]
+        return as_logits(numbers, None if words is not None else options.threshold)[0], []
 
 
 def _of_training(options: CompareOptions, folders: dict[str, Folder | None]) -> list[str]:
@@ -231,15 +252,15 @@ def _scores(
     groups: Groups | None,
     options: CompareOptions,
     stated: bool,
-) -> np.ndarray:
-    """Logits (n,) of a saved model or of a column of scores or labels. classes: the labels of the file. stated: as in
-    `decided_or_scored`."""
+) -> _Scored:
+    """Logits (n,) of a saved model or of a column of scores or labels, and the model's warnings. classes: the labels of
+    the file. stated: as in `decided_or_scored`."""
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
         with in_file(options.data, frame.index.to_numpy()):
-            return model.decision_function(as_read_for(model, frame, options.data), groups)
+            return scored(model, as_read_for(model, frame, options.data), groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")
     with in_file(options.data, frame.index.to_numpy()):
         given = decided_or_scored(frame, column, classes, stated)
-        return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0]
+        return as_logits(given, None if np.isin(given, (0, 1)).all() else options.threshold)[0], []

@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.audits.audit import audit
 from fairbound.audits.counts import AuditCounts
 from fairbound.audits.decisions import check_decisions_alone
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning, silenced
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
@@ -75,8 +75,9 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
         notes = encoding_notes(encoded)
         groups, said = beside_training(classifier, groups_in(frame, attributes), bounds, len(frame))
         said = [*encoded.report.strange_lines(), *said]
-        decisions = {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0}
-        decisions["classes"] = classifier.classes_.tolist()
+        with silenced(DataWarning):  # said above
+            scores = classifier.decision_function(encoded, groups)
+        decisions = {"scores": scores, "threshold": 0.0, "classes": classifier.classes_.tolist()}
     said = [*said_of_rows(frame, column if column in frame.columns else None, options.clusters), *said]
     with in_file(options.data, frame.index.to_numpy()):
         found = audit(
@@ -127,7 +128,7 @@ def _counted(
 
     merged = counted_file(options, chunk_rows, attributes, count, None if given is None else given.kept)
     column = str(options.score) if classifier is None else label_of_training(folder)
-    facts = _facts(options, column, folder, [] if model is None else model.said())
+    facts = _facts(options, column, folder, [] if model is None else model.said(attributes, bounds))
     if classes is not None:
         facts["data"]["positive"] = str(classes[1])
     found = merged.audit(

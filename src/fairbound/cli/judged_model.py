@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
+from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.cli.columns import in_file
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.saved_model import trained_columns, training_facts
+from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import same_label
-from fairbound.tables import Encoded, EncodeReport
-from fairbound.tables.encode_report import merged_reports
+from fairbound.tables import Encoded
 
 
 def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier:
@@ -106,23 +106,20 @@ class JudgedInParts:
     def __init__(self, classifier: FairClassifier):
         self._classifier = classifier
         self._new = Counter[tuple[str, str]]()
-        self._reports: list[EncodeReport] = []
+        self._unfamiliar = Unfamiliar(classifier)
 
     def scored(self, frame: Any, groups: Groups | None) -> tuple[np.ndarray, Groups | None]:
         """The scores (n,) of the next part, and its groups with those of training."""
         if groups is not None:
             groups, new = with_groups_of_training(self._classifier, groups)
             self._new.update(new)
-        with silenced(DataWarning):  # said once, of all parts
-            scores = self._classifier.decision_function(frame, groups)
-        assert self._classifier.encoder_ is not None and self._classifier.encoder_.last_report is not None
-        self._reports.append(self._classifier.encoder_.last_report)
-        return scores, groups
+        with self._unfamiliar.part(groups):
+            return self._classifier.decision_function(frame, groups), groups
 
-    def said(self) -> list[str]:
-        """What a reader must know of the columns, and of groups that training lacked."""
-        whole = merged_reports(self._reports)
-        return [*whole.strange_lines(), *lacked_in_training(self._new, whole.rows)]
+    def said(self, attributes: Sequence[str], bounds: Sequence[Any]) -> list[str]:
+        """What is said of values and groups that training lacked, and as `not_judged`. attributes: of all parts."""
+        lacked = lacked_in_training(self._new, self._unfamiliar.report.rows)
+        return [*self._unfamiliar.said(), *lacked, *not_judged(self._classifier, attributes, bounds)]
 
 
 def encoding_notes(encoded: Encoded) -> list[str]:
@@ -137,7 +134,11 @@ def beside_training(
     if groups is None:
         return None, []
     found, new = with_groups_of_training(classifier, groups)
-    return found, [*lacked_in_training(new, rows), *not_judged(classifier, found, bounds)]
+    said = [*lacked_in_training(new, rows), *not_judged(classifier, found.attributes, bounds)]
+    rule = classifier.rule_
+    if rule is not None and (outside := rule.outside(found, rows)):
+        said.append(rule.said_of_outside(outside, rows))
+    return found, said
 
 
 def model_facts(model: Any, options: AuditOptions, folder: Folder | None) -> dict[str, Any]:
@@ -163,17 +164,17 @@ def with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple
     return found, Counter({(a, label): counts[a][label] for a, labels in new.items() for label in labels})
 
 
-def not_judged(classifier: FairClassifier, groups: Groups, bounds: Sequence[Any]) -> list[str]:
-    """A warning where the model was trained under bounds on attributes that this audit is not given."""
+def not_judged(classifier: FairClassifier, attributes: Sequence[str], bounds: Sequence[Any]) -> list[str]:
+    """A warning where the model was trained under bounds on other attributes than those that this audit is given."""
     known = classifier.groups_
     if not any("groups" in bound.needs for bound in bounds):
         return []
-    missing = [name for name in known.attributes if name not in groups.attributes]
+    missing = [name for name in known.attributes if name not in attributes]
     if not missing:
         return []
     return [
         f"The model was trained under bounds on {' and '.join(missing)} too, which this audit does not judge: its verdicts are of "
-        f"{' and '.join(groups.attributes)} alone. Name them all with --group."
+        f"{' and '.join(attributes)} alone. Name them all with --group."
     ]
 
 

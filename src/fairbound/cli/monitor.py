@@ -43,6 +43,7 @@ from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.same_state import OTHERS, check_columns, check_same
 from fairbound.cli.saved_model import other_columns, trained_on
+from fairbound.cli.unfamiliar import scored
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder, model_folder
 from fairbound.monitoring import Monitor
@@ -169,7 +170,7 @@ def _added(
         occurs=monitor is None,
         threshold=options.threshold,
     )
-    classifier, given = None, None
+    classifier, given, unfamiliar = None, None, list[str]()
     if alone := folder is not None and options.label is None and _watches_alone(monitor):
         classifier = model_of_two_classes(folder, options.positive)
         check_decisions_alone(bounds_for(options, classifier) if monitor is None else monitor.bounds)
@@ -177,7 +178,7 @@ def _added(
             own = groups_in(
                 frame, listed(options.group, frame.columns, "--group", classifier.needs_groups), whole=False
             )
-            given = classifier.decision_function(frame, own)
+            given, unfamiliar = scored(classifier, frame, own)
         frame = frame.assign(**{DECIDED: classifier.classes_[(given > 0).astype(int)]})
     label = DECIDED if alone else one_column(options.label, frame.columns, "--label")
     if label == options.score and frame[label].nunique() > 2:
@@ -195,9 +196,11 @@ def _added(
         given = frame[one_column(options.score, frame.columns, "--score")]
     elif given is None:
         frame = frame.assign(**{label: _in_words_of_training(frame[label], classifier, options, np.flatnonzero(known))})
-        decide = classifier.decision_function if len(classifier.classes_) == 2 else classifier.predict
         with in_file(data, np.flatnonzero(known)):
-            given = decide(frame, None if groups is None else Groups.of(groups, whole=False))
+            given, unfamiliar = scored(
+                classifier, frame, None if groups is None else Groups.of(groups, whole=False)
+            )
+        given = given if given.ndim == 1 else classifier.classes_[given.argmax(axis=1)]
     source = ({} if alone else {"label": label}) | _decides(options)
     source |= {
         what: one_column(name, frame.columns, f"--{what}") for what in OTHERS if (name := getattr(options, what))
@@ -213,6 +216,7 @@ def _added(
         if not len(unknown)
         else [f"{len(unknown):,} rows without a label were left out; their outcome is not known yet."]
     )
+    said += unfamiliar
     said += _counted(options, frame, label, (given, decided, groups), monitor, checksum, np.flatnonzero(known))
     monitor.columns = source
     if options.score is None or len(monitor.classes) > 2:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionError, silenced
+from fairbound.base.errors import DataError, NoRowsError, OptionError, silenced
 from fairbound.base.extras import extra
 from fairbound.base.files import atomic_write_bytes, check_not_read
 from fairbound.base.names import shortlist
@@ -22,6 +22,7 @@ from fairbound.cli.kinds import kinds_of
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import is_file
 from fairbound.cli.saved_model import trained_columns
+from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.classifier import FairClassifier, probabilities
 from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.estimators.loading import load
@@ -29,7 +30,6 @@ from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.chunks import ROWS
-from fairbound.tables.encode_report import merged_reports
 from fairbound.tables.files import is_parquet, whole_numbers
 
 NOT_WRITTEN = (
@@ -57,16 +57,14 @@ def run_predict(options: PredictOptions) -> Outcome:
         return _nothing(options, model, quiet.columns)
     kept = listed(options.keep, columns, "--keep")
     listed(options.text, columns, "--text")
-    parts, first, reports = [], 0, []
+    parts, first, unfamiliar = [], 0, Unfamiliar(model)
     for part, beside in zip(_parts(options, model, columns), _verbatim(options, kept), strict=False):
         frame = pandas_part(part)
-        with (
-            in_file(options.data, np.arange(first, first + len(frame))),
-            silenced(DataWarning),
-        ):  # said once, of all parts
-            found = _predicted(model, frame)
+        with in_file(options.data, np.arange(first, first + len(frame))):
+            groups = _groups_of(model, frame)
+            with unfamiliar.part(groups):
+                found = _predicted(model, frame, groups)
         _check_kept(kept, found)
-        reports.append(model.encoder_.last_report)
         parts.append(pd.DataFrame({name: beside[name].array for name in kept} | found))
         first += len(frame)
     if not parts:
@@ -82,9 +80,8 @@ def run_predict(options: PredictOptions) -> Outcome:
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
         text += "  (rows are counted here; the model was trained with weights)\n" * weighted
-    report = merged_reports(reports)
-    summary["warnings"] = report.strange_lines()
-    summary["notes"] = report.noted_lines()
+    summary["warnings"] = unfamiliar.said()
+    summary["notes"] = unfamiliar.report.noted_lines()
     text += "".join(f"note: {line}\n" for line in summary["notes"])
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])
     return Outcome(summary, f"{text}written  {path}")
@@ -145,7 +142,8 @@ def _nothing(options: PredictOptions, model: Any, columns: list[str]) -> Outcome
 
     kept = listed(options.keep, columns, "--keep")
     with silenced(UserWarning):  # of a row that stands for none
-        found = _predicted(model, pd.DataFrame({name: [np.nan] for name in columns}))  # looks at the columns
+        row = pd.DataFrame({name: [np.nan] for name in columns})
+        found = _predicted(model, row, _groups_of(model, row))  # looks at the columns
     _check_kept(kept, found)
     table = pd.DataFrame(columns=[*kept, *found])
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -155,18 +153,22 @@ def _nothing(options: PredictOptions, model: Any, columns: list[str]) -> Outcome
     return Outcome(summary, f"note: {said}\nwritten  {path} (a header alone)")
 
 
-def _predicted(model: Any, frame: Any) -> dict[str, np.ndarray]:
+def _groups_of(model: Any, frame: Any) -> dict[str, Any] | None:
+    """The groups of the rows, None where the model does not decide by them. Raises: DataError where they are not there."""
+    if not isinstance(model, FairClassifier) or not model.needs_groups:
+        return None
+    lacking = [name for name in model.groups_.attributes if name not in frame]
+    if lacking:
+        raise DataError(f"the model decides by {', '.join(lacking)}, and the file has no such column.")
+    return {name: frame[name] for name in model.groups_.attributes}
+
+
+def _predicted(model: Any, frame: Any, groups: dict[str, Any] | None) -> dict[str, np.ndarray]:
     """The columns of one part."""
     if isinstance(model, FairRanker):
         return {"score": model.predict(frame)}
     if isinstance(model, FairRegressor):
         return {"prediction": model.predict(frame)}
-    groups = None
-    if model.needs_groups:
-        lacking = [name for name in model.groups_.attributes if name not in frame]
-        if lacking:
-            raise DataError(f"the model decides by {', '.join(lacking)}, and the file has no such column.")
-        groups = {name: frame[name] for name in model.groups_.attributes}
     scores = model.decision_function(frame, groups)
     chances = probabilities(scores) if groups is None else model.predict_proba(frame, groups)
     if scores.ndim == 2:

@@ -19,6 +19,7 @@ from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_file
 from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions
+from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.fairness.ranking_problem import ranking_bounds
@@ -61,7 +62,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
     folder = None if options.model is None else load_folder(options.model)
     ranker = None if folder is None else FairRanker.load(folder)
-    bounds = bounds_for(options, ranker)
+    bounds, warnings = bounds_for(options, ranker), list[str]()
     if ranker is None:
         column = one_column(options.score, frame.columns, "--score")
         scores = numbers_in(frame, column, options.data)
@@ -70,8 +71,10 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         lacking = [c for c in ranker.encoder_.columns if c not in frame.columns]
         if lacking:
             raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
-        with in_file(options.data, frame.index.to_numpy()):
+        unfamiliar = Unfamiliar(ranker)
+        with in_file(options.data, frame.index.to_numpy()), unfamiliar.part():
             scores = ranker.predict(frame[list(ranker.encoder_.columns)])
+        warnings = unfamiliar.said()
     with in_label(options.data, label, frame.index.to_numpy()):
         relevance = read_relevance(frame[label])
     found = audit(
@@ -82,7 +85,7 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         qid=frame[query],
         confidence=options.confidence,
         power=options.power,
-        **whole_file_facts(options, label, folder, "queries"),
+        **whole_file_facts(options, label, folder, "queries", warnings=warnings),
         model=model_facts(ranker, options, folder),
         notes=notes,
     )

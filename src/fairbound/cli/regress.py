@@ -29,6 +29,7 @@ from fairbound.cli.row_warnings import said_of_rows
 from fairbound.cli.rows import InputRows, rows_of_file
 from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import RegressOptions
+from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.certifying import check_certifiable
 from fairbound.estimators.folder import Folder
 from fairbound.estimators.regressor import FairRegressor, regression_bounds
@@ -77,10 +78,14 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
     attributes = listed(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = _numbers_to_predict(frame[label])
+    warnings = list(said_of_rows(frame, label, options.clusters))
     if folder is not None:
         model = FairRegressor.load(folder)
         bounds = bounds or list(model.constraints_)
-        predicted = model.predict(frame)
+        unfamiliar = Unfamiliar(model)
+        with unfamiliar.part():
+            predicted = model.predict(frame)
+        warnings += unfamiliar.said()
         about = {"description": f"saved in {Path(folder.path).name}", "checksum": f"sha256:{folder.checksum}"}
     else:
         column = one_column(options.score, frame.columns, "--score")
@@ -91,7 +96,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         groups_in(frame, attributes),
         bounds,
         **judged_so(options, frame),
-        **whole_file_facts(options, label, folder, warnings=said_of_rows(frame, label, options.clusters)),
+        **whole_file_facts(options, label, folder, warnings=warnings),
         model={"kind": "numbers", **about},
         notes=notes,
     )

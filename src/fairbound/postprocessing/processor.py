@@ -260,8 +260,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         sensitive_features: the groups, with the attributes that the bounds name. row_ids: (n,) identifiers of the rows,
             for a randomised rule: a row of the same identifier, group and score always gets the same label. None for
             the row's place in X, 0, 1, ...: rows scored one by one would then all get the draw of place 0.
-        Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: UserWarning of rows of no
-            fitted group with unknown="pooled", and of a single row that is drawn for without row_ids.
+        Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: DataWarning of rows of no
+            fitted group with unknown="pooled"; UserWarning of a single row that is drawn for without row_ids.
         """
         chances = self.selection_probability(X, sensitive_features)
         return self.classes_[(self._draws(chances, row_ids) < chances).astype(int)]

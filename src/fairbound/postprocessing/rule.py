@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, DataWarning
 from fairbound.rows.groups import AND, MISSING, Groups, cross, label_text
 
 Unknown = Literal["pooled", "raise"]
@@ -58,19 +58,35 @@ class GroupRule:
         unknown: "pooled" warns of such rows, "raise" raises UnknownGroupError.
         Raises: DataError where sensitive features lack an attribute, or have another number of rows.
         """
+        group = self._places(sensitive_features, n)
+        gone = int((group < 0).sum())
+        if gone and unknown == "raise":
+            words = self._outside(gone, n)
+            raise UnknownGroupError(f"{words}. Correct their groups, or decide with unknown='pooled'.")
+        if gone:
+            warnings.warn(self.said_of_outside(gone, n), DataWarning, stacklevel=3)
+        return group
+
+    def outside(self, sensitive_features: Any, n: int) -> int:
+        """How many of n rows are of no fitted group. Raises: as `groups_of`."""
+        return int((self._places(sensitive_features, n) < 0).sum())
+
+    def said_of_outside(self, rows: int, n: int) -> str:
+        """What is said of so many of n rows that are of no fitted group."""
+        return f"{self._outside(rows, n)}; the threshold of all rows together decides them."
+
+    def _outside(self, rows: int, n: int) -> str:
+        named = " & ".join(self.attributes)
+        return f"{rows:,} of {n:,} rows have a value of {named!r} that the thresholds were not fitted to"
+
+    def _places(self, sensitive_features: Any, n: int) -> np.ndarray:
+        """(n,) as of `groups_of`, of which nothing is said."""
         if not self.attributes:
             return np.zeros(n, dtype=np.int64)
         known = Groups(np.zeros((0, len(self.attributes)), dtype=np.int64), self.attributes, self.labels)
         at = self._flat(known.encode_needed(sensitive_features, n, "decide")[0].codes)
         place = np.minimum(np.searchsorted(self._sorted[0], at), len(self.codes) - 1)
-        group = np.where(self._sorted[0][place] == at, self._sorted[1][place], -1)
-        gone = int((group < 0).sum())
-        if gone:
-            words = f"{gone} of {n} rows have a value of {' & '.join(self.attributes)!r} that the thresholds were not fitted to"
-            if unknown == "raise":
-                raise UnknownGroupError(f"{words}. Correct their groups, or decide with unknown='pooled'.")
-            warnings.warn(f"{words}; the threshold of all rows together decides them.", UserWarning, stacklevel=3)
-        return group
+        return np.where(self._sorted[0][place] == at, self._sorted[1][place], -1)
 
     def chances(self, scores: np.ndarray, group: np.ndarray) -> np.ndarray:
         """(n,) probability of a positive decision; 0 or 1 where the group has one threshold. group: of `groups_of`."""

@@ -128,7 +128,8 @@ def test_a_column_written_in_another_way_is_said_by_predict_in_its_one_reading_a
     assert any("id: not in the training table" in line for line in found["notes"])
 
 
-def test_an_audit_of_fewer_attributes_than_were_bound_says_which_it_leaves_out(rows):
+@pytest.mark.parametrize("more", [[], ["--chunk-rows", "77"]])
+def test_an_audit_of_fewer_attributes_than_were_bound_says_which_it_leaves_out(rows, more):
     folder, frame = rows
     both = frame.assign(other=np.where(np.arange(300) % 2, "p", "q"))
     both.to_csv(folder / "new.csv", index=False)
@@ -138,7 +139,7 @@ def test_an_audit_of_fewer_attributes_than_were_bound_says_which_it_leaves_out(r
     model.save(folder / "model")
     for group, said in (("sex", True), ("sex,other", False)):
         cli.main(["audit", "--data", str(folder / "new.csv"), "--label", "y", "--group", group, "--model", str(folder / "model"),
-                  "--out", str(folder / "judged")])  # fmt: skip
+                  "--out", str(folder / "judged"), *more])  # fmt: skip
         found = json.loads((folder / "judged" / "audit.json").read_text())
         assert any("bounds on other too, which this audit does not judge" in line for line in found["warnings"]) == said
 
