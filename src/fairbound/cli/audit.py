@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
 from fairbound.cli.columns import (
+    column_of,
     decided_or_scored,
     file_columns,
     groups_in,
@@ -49,7 +50,7 @@ from fairbound.estimators.saved import kind_of
 from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
-from fairbound.rows.scores import as_logits, said_of_scores
+from fairbound.rows.scores import as_logits, decided_scores, said_of_scores
 from fairbound.tables import Encoded
 from fairbound.tables.files import is_parquet
 
@@ -131,16 +132,20 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     columns = file_columns(options)
     label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
     classifier, bounds = _model_and_bounds(options, folder, columns)
-    score = None if classifier is not None else one_column(options.score, columns, "--score")
-    labels, unlabelled = labelled_rows(narrow_columns(options, [label], chunk_rows), label, options)
+    named = {label} if classifier is not None else {label, column_of(options.score, columns, "--score")}
+    narrow = narrow_columns(options, sorted(named), chunk_rows)
+    labels, unlabelled = labelled_rows(narrow, label, options)
+    labels = with_decisions(labels, options.score, threshold=options.threshold)
     two, kept = _zero_or_one(labels, label, options, classifier), labels.index.to_numpy()
     target, classes = two["y"], two["classes"]
+    given = None if classifier is not None else _read_scores(options, columns, labels, classes)
     model = None if classifier is None else JudgedInParts(classifier)
 
     def count(frame: Any, rows: np.ndarray, groups: Groups | None) -> AuditCounts:
         if model is None:
-            scores = decided_or_scored(frame, str(score), classes)
-            return AuditCounts.of(scores, target[rows], groups, threshold=options.threshold)
+            assert given is not None
+            logits, decided, read_as, _ = given
+            return AuditCounts.of_read(logits[rows], decided[rows], read_as, target[rows], groups)
         scores, groups = model.scored(frame, groups)
         return AuditCounts.of(scores, target[rows], groups, threshold=0.0)
 
@@ -154,11 +159,31 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
             options, label, folder, classes=classes, warnings=[] if model is None else model.said(attributes, bounds)
         ),
         model=model_facts(classifier, options, folder),
-        notes=unlabelled + ([said_of_scores(merged.read_as, classes[1])] if classifier is None else []),
+        notes=unlabelled + ([] if given is None else [given.said]),
     )
     _explain_missing(said, options)
     said["warnings"] += left_out_in_training(classifier, said)
     return written_audit(said, options.out)
+
+
+class _Scores(NamedTuple):
+    """Of all rows that are judged (n,) logits, decisions 0 and 1, how they were read, and what is noted of that."""
+
+    logits: np.ndarray
+    decided: np.ndarray
+    read_as: str
+    said: str
+
+
+def _read_scores(options: AuditOptions, columns: Sequence[str], labelled: Any, classes: tuple[Any, Any]) -> _Scores:
+    """The column of --score of all rows that have a label at once, as what scores are is seen from all of them. columns:
+    of the file; classes: the labels that 0 and 1 mean."""
+    score = str(options.score)
+    stated = speaks_of(score, columns) is not None
+    with in_file(options.data, labelled.index.to_numpy()):
+        scores = decided_or_scored(labelled, score, classes, stated)
+        logits, decided, read_as = decided_scores(scores, options.threshold)
+    return _Scores(logits, decided, read_as, read_as if stated else said_of_scores(read_as, classes[1]))
 
 
 def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:

@@ -150,6 +150,12 @@ def speaks_of(text: str, columns: Collection[str]) -> tuple[str, str, str] | Non
     return None
 
 
+def column_of(text: str | None, columns: Collection[str], what: str) -> str:
+    """The column that `text` names, or states a decision of. Raises: as `one_column`."""
+    stated = None if text is None else speaks_of(text, columns)
+    return one_column(text, columns, what) if stated is None else stated[0]
+
+
 def file_columns(options: Any) -> list[str]:
     """The names of the columns of the file `options.data`."""
     with silenced(DataWarning):  # said when its rows are read

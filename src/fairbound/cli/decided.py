@@ -15,6 +15,7 @@ from fairbound.base.errors import DataError, DataWarning, silenced
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import (
+    column_of,
     decided_or_scored,
     file_columns,
     groups_in,
@@ -147,9 +148,8 @@ def _counted(
 def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int) -> _Column:
     """The column of decisions or scores of a file read in parts."""
     score = str(options.score)
-    stated = speaks_of(score, columns)
-    name = one_column(score, columns, "--score") if stated is None else stated[0]
-    narrow = with_decisions(narrow_columns(options, [name], chunk_rows), score, threshold=options.threshold)
+    narrow = narrow_columns(options, [column_of(score, columns, "--score")], chunk_rows)
+    narrow = with_decisions(narrow, score, threshold=options.threshold)
     narrow, notes = labelled_rows(narrow, score, options, DECIDED)
     kept = narrow.index.to_numpy()
     with in_file(options.data, kept):

@@ -77,6 +77,44 @@ def test_audit_in_parts_is_audit_of_the_whole_file(run, files, tmp_path, kind):
         assert (kind == "csv" and "--model" in source) == any("trained on" in line for line in parts["warnings"])
 
 
+@pytest.mark.parametrize(
+    "score",
+    [
+        ("logit",),
+        ("p",),
+        ("p", "--threshold", 0.3),
+        ("said",),
+        ("said=yes",),
+        ("p>0.4",),
+        ("p<0.4", "--positive", "no"),
+    ],
+    ids=str,
+)
+def test_a_column_is_read_in_parts_as_in_the_whole_file(run, tmp_path, score):
+    """The first rows hold decisions, or probabilities, and later ones show that the column holds neither."""
+    rng = np.random.default_rng(1)
+    logit = np.abs(rng.normal(size=600)) * np.where(np.arange(600) < 100, 0.1, rng.choice([-1, 1], 600))
+    p = np.where(np.arange(600) < 100, rng.choice([0.0, 1.0], 600), 1 / (1 + np.exp(-logit)))
+    y = np.where(logit + rng.normal(size=600) > 0, "yes", "no").astype(object)
+    y[5::50] = None
+    said = np.where(np.arange(600) < 100, "no", np.where(p > 0.5, "yes", "no"))
+    frame = pd.DataFrame({"logit": logit, "p": p, "said": said, "y": y, "g": rng.choice(["F", "M"], 600)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = []
+    for more in ((), ("--chunk-rows", 70)):
+        out = tmp_path / f"{len(more)}"
+        code, _, error = run(
+            "audit", "--data", tmp_path / "t.csv", "--label", "y", "--group", "g", "--score", *score, "--out", out, *PARITY,
+            "--drop-missing-labels", *more,
+        )  # fmt: skip
+        assert code in (0, 1, 3), error
+        found.append(audit_of(out))
+    whole, parts = found
+    same = ("constraints", "distributions", "verdict", "data", "warnings", "notes")
+    assert {k: whole[k] for k in same} == {k: parts[k] for k in same}
+    assert whole["metrics"]["accuracy"] == parts["metrics"]["accuracy"]
+
+
 def test_what_cannot_be_read_in_parts_is_said(run, files, tmp_path):
     code, _, error = run("fit", "--data", "loanapp", "--chunk-rows", 10, "--out", tmp_path / "o", *PARITY)
     assert code == 2 and "--chunk-rows is for files" in error
