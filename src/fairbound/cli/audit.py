@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,12 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
+    pandas_part,
     speaks_of,
     with_decisions,
 )
 from fairbound.cli.counted import counted_file
-from fairbound.cli.decided import audited_decisions, left_out_words
+from fairbound.cli.decided import audited_decisions, left_out_by_model, left_out_words
 from fairbound.cli.judged_model import (
     JudgedInParts,
     beside_training,
@@ -51,7 +52,7 @@ from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits, decided_scores, said_of_scores
-from fairbound.tables import Encoded
+from fairbound.tables import Chunks, Encoded
 from fairbound.tables.files import is_parquet
 
 
@@ -83,6 +84,9 @@ def run_audit(options: AuditOptions) -> Outcome:
         warnings += [*encoded.report.strange_lines(), *said]
         with silenced(DataWarning):  # said above
             measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
+            if len(left_out) and len(classifier.classes_) == 2:
+                judged = classifier.decision_function(encoded, groups) > 0
+                warnings += left_out_by_model(classifier, judged, [left_out], attributes)
     else:
         column = one_column(options.score, frame.columns, "--score")
         names = set(texts_of(frame[label]))
@@ -136,6 +140,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     narrow = narrow_columns(options, sorted(named), chunk_rows)
     labels, unlabelled = labelled_rows(narrow, label, options)
     labels = with_decisions(labels, options.score, threshold=options.threshold)
+    left_out = narrow[narrow[label].isna()]
     two, kept = _zero_or_one(labels, label, options, classifier), labels.index.to_numpy()
     target, classes = two["y"], two["classes"]
     given = None if classifier is not None else _read_scores(options, columns, labels, classes)
@@ -150,14 +155,18 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         return AuditCounts.of(scores, target[rows], groups, threshold=0.0)
 
     merged = counted_file(options, chunk_rows, attributes, count, kept)
+    if classifier is None or model is None:
+        warnings = left_out_words(labels, left_out, str(options.score), classes, options.threshold)
+    else:
+        judged = np.repeat(merged.cells[:, -1] == 1, merged.counts)
+        others = _rows_in_parts(options, chunk_rows, left_out.index.to_numpy())
+        warnings = model.said(attributes, bounds) + left_out_by_model(classifier, judged, others, attributes)
     said = merged.audit(
         bounds,
         classes=classes,
         confidence=options.confidence,
         power=options.power,
-        **whole_file_facts(
-            options, label, folder, classes=classes, warnings=[] if model is None else model.said(attributes, bounds)
-        ),
+        **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options, folder),
         notes=unlabelled + ([] if given is None else [given.said]),
     )
@@ -184,6 +193,12 @@ def _read_scores(options: AuditOptions, columns: Sequence[str], labelled: Any, c
         scores = decided_or_scored(labelled, score, classes, stated)
         logits, decided, read_as = decided_scores(scores, options.threshold)
     return _Scores(logits, decided, read_as, read_as if stated else said_of_scores(read_as, classes[1]))
+
+
+def _rows_in_parts(options: AuditOptions, chunk_rows: int, rows: np.ndarray) -> Iterator[Any]:
+    """Some rows of the file, by their numbers, read in parts; it is not read for none."""
+    if len(rows):
+        yield from map(pandas_part, Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(rows))
 
 
 def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:

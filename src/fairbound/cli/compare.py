@@ -28,7 +28,7 @@ from fairbound.cli.columns import (
     weights_of,
     with_decisions,
 )
-from fairbound.cli.decided import left_out_words
+from fairbound.cli.decided import left_out_by_model, left_out_words
 from fairbound.cli.judged_model import (
     check_classifier,
     in_words_of,
@@ -53,6 +53,8 @@ from fairbound.rows.labels import class_labels, differently_spelled, positive_la
 from fairbound.rows.scores import as_logits
 from fairbound.tables import read_table
 
+ALONE = " by fairbound audit without --label"
+"""How the decisions on all rows can be judged."""
 _Scored = tuple[np.ndarray, list[str]]
 """Logits (n,), and what a reader must know of the rows that a saved model scored."""
 
@@ -79,7 +81,8 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     named_columns = [n for n in (options.first, options.second) if not Path(n).is_dir()]
     stated = {n for n in named_columns if speaks_of(n, frame.columns) is not None}
     frame = with_decisions(frame, *named_columns, threshold=options.threshold)
-    groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
+    attributes = listed(options.group, frame.columns, "--group")
+    groups = groups_in(frame, attributes)
     folders = _folders(options)
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
     known = [str(m.classes_[1]) for m in models if m is not None and len(m.classes_) == 2]
@@ -113,13 +116,16 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         *_named(options, unfamiliar),
         *(said for folder in folders for said in other_columns(folder, label, options.weights)),
         *said_of_rows(frame, label, remedy=KEEP_ONE),
-        *(
-            f"{named}: {said}"
-            for named, model in zip((options.first, options.second), models, strict=True)
-            if model is None
-            for said in left_out_words(
-                frame, left_out, named, classes, options.threshold, " by fairbound audit without --label"
-            )
+        *_named(
+            options,
+            [
+                left_out_words(frame, left_out, named, classes, options.threshold, ALONE)
+                if model is None
+                else left_out_by_model(
+                    model, logits > 0, [as_read_for(model, left_out, options.data)], attributes, ALONE
+                )
+                for named, model, logits in zip((options.first, options.second), models, scores, strict=True)
+            ],
         ),
         *_of_training(options, dict(zip(_names(options), folders, strict=True))),
     ]

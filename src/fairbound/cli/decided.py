@@ -3,7 +3,7 @@ said where the rows without an outcome were decided otherwise than those that ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,17 +196,47 @@ def left_out_words(
     return decided_otherwise(positive[len(known) :], positive[: len(known)], remedy)
 
 
-def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str) -> list[str]:
+def left_out_by_model(
+    classifier: FairClassifier,
+    judged: np.ndarray,
+    left_out: Iterable[Any],
+    attributes: Sequence[str],
+    remedy: str = " by leaving --label out",
+) -> list[str]:
+    """`decided_otherwise` of the rows of a file that a saved model of two classes is judged on and of those `left_out`,
+    frames; nothing where the model cannot take these. judged: (n,) bools, the decisions. attributes: the columns of the
+    groups."""
+    try:
+        with silenced(DataWarning):
+            found = [
+                classifier.decision_function(frame, groups_in(frame, attributes) if classifier.needs_groups else None)
+                for frame in left_out
+                if len(frame)
+            ]
+    except DataError:
+        return []
+    return decided_otherwise(np.concatenate(found) > 0, judged, remedy, by_model=True) if found else []
+
+
+def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str, by_model: bool = False) -> list[str]:
     """A warning where the shares of positive decisions (bools) among rows without an outcome and among those judged
-    differ by more than chance. remedy: how the decisions on all can be judged."""
+    differ by more than chance. remedy: how the decisions on all can be judged. by_model: whether a saved model decides
+    here, so that other decisions may have been made of the rows, by which they have an outcome or none."""
     if not len(left_out) or not len(judged):
         return []
     out, kept = float(left_out.mean()), float(judged.mean())
     both = (left_out.sum() + judged.sum()) / (len(left_out) + len(judged))
     if abs(out - kept) <= CHANCE * np.sqrt(both * (1 - both) * (1 / len(left_out) + 1 / len(judged))):
         return []
+    out_of, of_judged = (f"{100 * share:.3g} % of" for share in (out, kept))
+    found = (
+        f"The rows without an outcome are unlike those judged: the model selects {out_of} the {len(left_out):,} rows without "
+        f"one, and {of_judged} those judged."
+        if by_model
+        else f"Who has an outcome depends on the decision: {out_of} the {len(left_out):,} rows without one were decided "
+        f"positive, and {of_judged} those judged."
+    )
     return [
-        f"Who has an outcome depends on the decision: {100 * out:.3g} % of the {len(left_out):,} rows without one were decided "
-        f"positive, and {100 * kept:.3g} % of those judged. So the rates here are not those of "
-        f"everyone: the shares selected of all rows can be had{remedy}; their true and false positive rates cannot."
+        f"{found} So the rates here are not those of everyone: the shares selected of all rows can be had{remedy}; their true "
+        "and false positive rates cannot."
     ]

@@ -30,7 +30,7 @@ from fairbound.cli.columns import (
     with_decisions,
 )
 from fairbound.cli.counted_rows import beside_the_last
-from fairbound.cli.decided import decided_otherwise
+from fairbound.cli.decided import decided_otherwise, left_out_by_model
 from fairbound.cli.judged_model import (
     check_classifier,
     in_words_of,
@@ -197,9 +197,7 @@ def _added(
     elif given is None:
         frame = frame.assign(**{label: _in_words_of_training(frame[label], classifier, options, np.flatnonzero(known))})
         with in_file(data, np.flatnonzero(known)):
-            given, unfamiliar = scored(
-                classifier, frame, None if groups is None else Groups.of(groups, whole=False)
-            )
+            given, unfamiliar = scored(classifier, frame, None if groups is None else Groups.of(groups, whole=False))
         given = given if given.ndim == 1 else classifier.classes_[given.argmax(axis=1)]
     source = ({} if alone else {"label": label}) | _decides(options)
     source |= {
@@ -219,12 +217,14 @@ def _added(
     said += unfamiliar
     said += _counted(options, frame, label, (given, decided, groups), monitor, checksum, np.flatnonzero(known))
     monitor.columns = source
-    if options.score is None or len(monitor.classes) > 2:
+    if len(monitor.classes) > 2:
         return monitor, said
+    judged = _positive(decided, monitor)
+    if classifier is not None:
+        return monitor, said + left_out_by_model(classifier, judged, [unknown], attributes, WATCH)
     others = unknown[options.score][unknown[options.score].notna()]
     with contextlib.suppress(DataError):  # what cannot be read there is counted nowhere
-        of_others = _positive(_predicted(others, options.score, monitor), monitor)
-        said += decided_otherwise(of_others, _positive(decided, monitor), WATCH)
+        said += decided_otherwise(_positive(_predicted(others, options.score, monitor), monitor), judged, WATCH)
     return monitor, said
 
 

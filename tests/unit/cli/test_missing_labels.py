@@ -141,6 +141,93 @@ def test_the_numbers_of_the_rows_held_out_are_those_of_the_file(run, files, tmp_
     assert np.mean(np.asarray(decided) == table.y) == pytest.approx(json.loads(out)["metrics"]["accuracy"])
 
 
+@pytest.fixture
+def lent(tmp_path):
+    """A model, and new rows whose outcome is known where x is large: of nearly all whom the model selects, and of few
+    others."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"x": rng.normal(size=1500).round(3), "g": rng.choice(["a", "b"], 1500)})
+    table["y"] = np.where(table.x + rng.normal(size=1500) > 0, "good", "bad")
+    model = fb.FairClassifier("demographic_parity <= 0.3", budget="50 steps", algorithm="alm")
+    old, new = table[:500], table[500:].reset_index(drop=True)
+    model.fit(old[["x"]], old.y, sensitive_features=old[["g"]]).save(tmp_path / "model")
+    new["decided"] = model.predict(new[["x"]])
+    new["y"] = new.y.where((new.x > 0.2) | (rng.random(1000) < 0.05))
+    new.to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path, new
+
+
+def warned_by(run, *args):
+    code, out, err = run(*args, "--json")
+    assert code in (0, 1, 3), err
+    return json.loads(out)["warnings"]
+
+
+def unlike(new):
+    """What is said of a model's decisions on the rows left out and on those judged."""
+    known = new.y.notna()
+    out, kept = (100 * (new.decided[rows] == "good").mean() for rows in (~known, known))
+    return (
+        f"The rows without an outcome are unlike those judged: the model selects {out:.3g} % of the {(~known).sum()} rows "
+        f"without one, and {kept:.3g} % of those judged. So the rates here are not those of everyone"
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--chunk-rows", 130)])
+def test_a_saved_model_that_selects_others_where_no_outcome_is_known_is_warned_of(run, lent, more):
+    folder, new = lent
+    args = ("audit", "--data", folder / "new.csv", "--label", "y", "--group", "g", "--drop-missing-labels")
+    args = (*args, "--out", folder / "o", *more)
+    said = warned_by(run, *args, "--model", folder / "model")
+    assert sum(line.startswith(unlike(new)) for line in said) == 1
+    said = warned_by(run, *args, "--score", "decided", "--positive", "good")
+    assert sum(line.startswith("Who has an outcome depends on the decision") for line in said) == 1
+    rng = np.random.default_rng(0)
+    new.assign(y=np.where(rng.random(1000) < 0.5, None, rng.choice(["good", "bad"], 1000))).to_csv(
+        folder / "new.csv", index=False
+    )
+    for source in (("--model", folder / "model"), ("--score", "decided", "--positive", "good")):
+        assert not any("not those of everyone" in line for line in warned_by(run, *args, *source))
+
+
+def test_so_it_is_by_gates_comparisons_and_monitors(run, lent):
+    folder, new = lent
+    rows = ("--data", folder / "new.csv", "--label", "y", "--group", "g")
+    said = warned_by(run, "compare", folder / "model", "decided", *rows, "--drop-missing-labels")
+    assert sum(line.startswith(f"{folder / 'model'}: {unlike(new)}") for line in said) == 1
+    assert sum(line.startswith("decided: Who has an outcome depends on the decision") for line in said) == 1
+    said = warned_by(run, "monitor", *rows, "--model", folder / "model", "--state", folder / "m")
+    assert sum(line.startswith(unlike(new)) for line in said) == 1
+    gate = 'data = "new.csv"\nlabel = "y"\ngroup = "g"\nmodel = "model"\ndrop_missing_labels = true\n'
+    (folder / "gate.toml").write_text(gate)
+    _, out, err = run("gate", "--config", folder / "gate.toml")
+    assert unlike(new) in out and "can be had by leaving label out" in out, err
+
+
+def test_rows_left_out_that_a_model_cannot_take_are_passed_over(run, lent):
+    folder, new = lent
+    by_group = fb.FairClassifier(
+        "demographic_parity <= 0.3", group_terms=True, model="linear", budget="20 steps", algorithm="alm"
+    )
+    known = new[new.y.notna()]
+    by_group.fit(known[["x"]], known.y, sensitive_features=known[["g"]]).save(folder / "terms")
+    new.assign(g=np.where(new.y.isna(), "c", new.g)).to_csv(folder / "new.csv", index=False)
+    args = (
+        "--data",
+        folder / "new.csv",
+        "--label",
+        "y",
+        "--group",
+        "g",
+        "--drop-missing-labels",
+        "--out",
+        folder / "o",
+    )
+    for more in ((), ("--chunk-rows", 130)):
+        said = warned_by(run, "audit", *args, "--model", folder / "terms", *more)
+        assert not any("unlike those judged" in line for line in said)
+
+
 @pytest.mark.parametrize("more", [(), ("--chunk-rows", 100)])
 def test_a_word_that_may_be_a_label_is_named(run, tmp_path, more):
     rng = np.random.default_rng(0)
