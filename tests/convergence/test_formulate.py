@@ -296,7 +296,7 @@ def wrong(call, error, words):
         wrong(
             lambda: fb.formulate(linear(3), "cross_entropy", (FEATURES, CLASSES + 1)), DataError, "class numbers 0 to 2"
         ),
-        wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES, CLASSES)), DataError, "needs labels 0 and 1"),
+        wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES, CLASSES)), DataError, "targets must be 0 or 1"),
         wrong(
             lambda: fb.formulate(linear(), "logistic", (TOKENS, BINARY)), OptionError, "Integer features stay integers"
         ),
@@ -321,8 +321,8 @@ def wrong(call, error, words):
             OptionError,
             "reduction='none'",
         ),
-        wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES, BINARY[:-1])), DataError, "one per row"),
-        wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES, GROUPS)), DataError, "targets must be numbers"),
+        wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES, BINARY[:-1])), DataError, "differ in length"),
+        wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES, GROUPS)), DataError, "targets == POSITIVE"),
         wrong(lambda: fb.formulate(linear(), "logistic", (GROUPS, BINARY)), DataError, "features must be numbers"),
         wrong(lambda: fb.formulate(linear(), "logistic", FEATURES), OptionError, "data must be"),
         wrong(lambda: fb.formulate(linear(), "logistic", (FEATURES,)), OptionError, "of 1 parts"),

@@ -176,16 +176,19 @@ class Bound(ABC):
     def check_model(self, outputs: int, y: np.ndarray) -> None:
         """Raises OptionError or DataError where a model with this many scores per row cannot be held to the bound."""
         if "two classes" in self.needs:
-            self.check_one_score(outputs)
+            self.check_two_classes(outputs, y)
 
-    def check_one_score(self, outputs: int) -> None:
-        """Raises: OptionError where a model with `outputs` scores per row has no positive class to speak of."""
+    def check_two_classes(self, outputs: int, y: np.ndarray) -> None:
+        """Raises: OptionError where a model with `outputs` scores per row has no positive class to speak of; DataError for
+        labels (n,) other than 0 and 1, where the bound looks at them."""
         if outputs > 1:
             raise OptionError(
                 f"{self.text!r} speaks of positive and negative, but the model gives {outputs} scores per row and "
                 "no class is the positive one. State class_demographic_parity, class_recall_parity, class_equalized_odds, "
                 "class_error_parity or loss_gap, which speak of every class, or train one class against the rest."
             )
+        if self.reads_labels and not np.isin(y, (0, 1)).all():
+            raise DataError(f"{self.text!r} needs labels 0 and 1; got {np.unique(y)[:5].tolist()}.")
 
     def check_class_scores(self, outputs: int, y: np.ndarray) -> None:
         """Raises: DataError where a model of one score is asked about classes other than 0 and 1."""

@@ -30,11 +30,10 @@ from fairbound.fairness.module_trial import refuse_probabilities, takes_logits, 
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.pointwise import Pointwise, of_decisions
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.row_checks import dense_rows
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import MODULE_ROWS_AT_ONCE
 from fairbound.problems.domain import Domain
-
-TWO_VALUED = ("logistic", "bce", "hinge")
 
 
 def formulate(
@@ -80,16 +79,13 @@ def formulate(
     device = torch.device(device or ("cpu" if first is None else first.device))
     groups = _groups(groups, features, targets, found, data)
     rows = _rows(features).to(device)
-    y = _targets(targets, len(rows))
     scores = trial(module, rows)
     outputs = 1 if scores.dim() == 1 or scores.shape[-1] == 1 else scores.shape[-1]
-    if loss in TWO_VALUED and not np.isin(y, (0, 1)).all():
-        raise DataError(f"the loss {loss!r} needs labels 0 and 1, got {np.unique(y)[:5].tolist()}.")
     decided = any("two classes" in bound.needs for bound in constraints(constraint))
     problem = FairProblem(
         ModuleModel(module, outputs),
         rows,
-        y,
+        targets,
         groups,
         constraint,
         loss=of_decisions(loss) if decided else loss,
@@ -187,27 +183,8 @@ def _by_function(groups: Callable[[Any, Any], Any], features: Any, targets: Any)
 
 
 def _rows(features: Any) -> Tensor:
-    """Features as a tensor; True and False become 1.0 and 0.0, other integers stay."""
-    if sparse.issparse(features):
-        features = features.toarray()
-    elif hasattr(features, "to_numpy"):
-        features = features.to_numpy()
-    if not isinstance(features, Tensor):
-        array = np.asarray(features)
-        if array.dtype.kind not in "biuf":
-            raise DataError(f"features must be numbers, got {array.dtype}; encode text first (TableEncoder does).")
-        features = torch.as_tensor(np.ascontiguousarray(array))
-    features = features.detach()
-    if features.dim() < 1:
+    """Features as a dense tensor (n, ...). Raises: DataError where they have no row for each label."""
+    rows = dense_rows(features.toarray() if sparse.issparse(features) else features)
+    if rows.dim() < 1:
         raise DataError("features must have a row for every label.")
-    return features.float() if features.dtype == torch.bool else features
-
-
-def _targets(targets: Any, rows: int) -> np.ndarray:
-    y = targets.detach().cpu().numpy() if isinstance(targets, Tensor) else np.asarray(targets)
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.dtype.kind not in "biuf":
-        raise DataError(f"targets must be numbers (0/1 or class numbers), got {y.dtype}; encode them first.")
-    if y.shape != (rows,):
-        raise DataError(f"targets must be ({rows},), one per row of features, got {y.shape}.")
-    return y
+    return rows

@@ -61,6 +61,9 @@ SQUARED = Pointwise("squared", lambda s, y: (s - y).square(), lambda s, y: 2 * (
 SQUARED_MARGIN = Pointwise("squared_margin", lambda s, y: (s - _signs(y)).square(), lambda s, y: 2 * (s - _signs(y)))
 """Of labels 0 and 1, as -1 and 1: scores are decided at 0, and `SQUARED` draws them to 0 and 1."""
 
+TWO_CLASSES = (LOGISTIC, HINGE, SQUARED_MARGIN)
+"""Losses of labels 0 and 1."""
+
 
 def _cross_entropy(s: Tensor, y: Tensor) -> Tensor:
     own = s.gather(-1, y.long().expand(s.shape[:-1]).unsqueeze(-1)).squeeze(-1)

@@ -25,7 +25,7 @@ from fairbound.fairness.objectives import Accuracy, ClassLosses, objective_of
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, SQUARED_MARGIN, Pointwise, loss_named
 from fairbound.fairness.reported import Reported
-from fairbound.fairness.row_checks import check_lengths, check_outputs, sorted_rows, sorted_weights
+from fairbound.fairness.row_checks import check_bounds, check_lengths, labels_of, sorted_rows, sorted_weights
 from fairbound.fairness.statistics import LOSS
 from fairbound.fairness.sweeping import FewRows, swept
 from fairbound.models.mlp import is_linear
@@ -54,7 +54,8 @@ class FairProblem(Reported, BaseProblem):
 
     model: a Model with n parameters. features: (n_rows, d) tensor or array, or (n_rows, ...) for an nn.Module; a SciPy
         sparse matrix, never made dense, for the built-in models.
-    targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs.
+    targets: (n_rows,) in {0, 1}; class numbers 0, 1, ... for a model with several outputs; numbers for the loss "squared"
+        or a function, under bounds that do not look at labels.
     groups: Groups of the same rows, or anything Groups.of takes; None without bounds on groups.
     classes: labels of the class numbers, by which bounds on a class name it; None for the numbers themselves.
     stated: bounds as text or objects, or a Plan that was compiled from them.
@@ -94,19 +95,18 @@ class FairProblem(Reported, BaseProblem):
         shards: Shards = ALONE,
     ):
         per_row = loss_named(loss, model.outputs)
-        y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
+        y = labels_of(targets, per_row, model.outputs)
         self.groups = no_groups(len(y)) if groups is None else Groups.of(groups)
         codes, minimised = self.groups.codes, objective_of(objective)
         check_lengths(features, y, codes)
-        if not isinstance(stated, Plan):
-            stated = _compiled(constraints(stated), minimised, self.groups, y, classes, shards)
-        plan = stated
+        bounds = stated.notions if isinstance(stated, Plan) else constraints(stated)
+        check_bounds(bounds, model.outputs, minimised, y)
+        plan = stated if isinstance(stated, Plan) else _compiled(bounds, minimised, self.groups, y, classes, shards)
         if plan.statistics and not shards.alone:
             raise OptionError(
                 "these bounds or this objective compare rows with each other, and no process sees the rows of the others; "
                 "train on one process."
             )
-        check_outputs(model, per_row, minimised, plan, y)
         self.n = model.n + sum(a.size for a in plan.auxiliaries)
         self.domain = _joint_domain(model.n, domain or Space(), plan)
         cells = plan.cells(codes, y)

@@ -1,7 +1,8 @@
-"""Checks of what a FairProblem is given: rows (sorted by stratum), weights, and whether labels, loss and bounds fit."""
+"""What a FairProblem is given, read and checked: rows (sorted by stratum), labels, weights, and whether they fit loss and bounds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,23 @@ from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.fairness.bound import Bound
+from fairbound.fairness.class_numbers import NUMBERS, Advice, check_class_numbers
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.plan import Plan
-from fairbound.fairness.pointwise import Pointwise
+from fairbound.fairness.pointwise import TWO_CLASSES, Pointwise
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.model import Model, ModuleModel
 from fairbound.models.scoring import ROWS_AT_ONCE
 from fairbound.rows.by_column import by_column, column_after_column, taken
+from fairbound.rows.reading import column_array, number_column, plain_array
 from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 
+OF_A_PROBLEM = Advice(
+    "Labels between 0 and 1 need a loss of your own, a function of (scores, targets).",
+    more="take a model with a score for each class",
+    numbers=f"take the loss 'squared', and bounds on them: {NUMBERS}",
+)
 MOST_COPIED = 1 << 24
 """Cells of features that lie row by row and are copied column by column for a linear model, at most."""
 
@@ -33,9 +41,13 @@ def check_lengths(features: Any, y: np.ndarray, codes: np.ndarray) -> None:
         raise DataError(f"features, targets and groups differ in length: {given}, {len(y)}, {len(codes)}.")
 
 
-def check_outputs(model: Model, loss: Pointwise, objective: Any, plan: Plan, y: np.ndarray) -> None:
-    """Whether loss, objective, bounds and labels fit the model's number of scores per row."""
-    outputs = model.outputs
+def labels_of(targets: Any, loss: Pointwise, outputs: int) -> np.ndarray:
+    """(n,) labels, given as (n,) or (n, 1), that a loss of so many scores per row can be taken of.
+
+    Raises: OptionError where loss and scores do not fit each other; DataError for labels that are not the numbers of the
+    classes, or no numbers where the loss is of numbers.
+    """
+    y = column_array("targets", targets)
     if loss.per_class != (outputs > 1):
         raise OptionError(
             f"the loss {loss.name!r} takes one score per row, the model gives {outputs}; take 'cross_entropy' "
@@ -44,14 +56,40 @@ def check_outputs(model: Model, loss: Pointwise, objective: Any, plan: Plan, y: 
             else f"the loss {loss.name!r} takes a score for every class, the model gives one per row; take "
             "'logistic', or a model with as many outputs as classes."
         )
+    if outputs > 1 or loss in TWO_CLASSES:
+        check_class_numbers(y, max(outputs, 2), OF_A_PROBLEM)
+        return y.astype(np.int64) if y.dtype.kind == "O" else y
+    y = y if y.dtype.kind in "biuf" else number_column("targets", y)
+    if not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise DataError(f"targets must be finite numbers, got {y[row]} in row {row} (counting from 0). Drop such rows.")
+    return y
+
+
+def check_bounds(bounds: Sequence[Bound], outputs: int, objective: Any, y: np.ndarray) -> None:
+    """Whether objective and bounds fit a model of so many scores per row and the labels (n,)."""
     if isinstance(objective, Accuracy) and outputs > 1:
         raise OptionError("objective='accuracy' is for two classes and one score per row; take 'loss'.")
-    for bound in plan.notions:
+    for bound in bounds:
         bound.check_model(outputs, y)
-    if outputs == 1:
-        return
-    if not np.isin(y, np.arange(outputs)).all():
-        raise DataError(f"labels must be class numbers 0 to {outputs - 1}, got {np.unique(y)[:5].tolist()}...")
+
+
+def dense_rows(features: Any) -> Tensor:
+    """A table, array or tensor (n, ...) as a tensor; True and False become 1.0 and 0.0, other integers stay.
+
+    Raises: DataError where they are no numbers.
+    """
+    if not isinstance(features, Tensor):
+        array = plain_array(features)
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"features must be numbers, got {array.dtype}; encode text first (TableEncoder does).")
+        if (
+            not array.flags.writeable or min(array.strides, default=0) < 0
+        ):  # torch warns of the first, refuses the second
+            array = array.copy()
+        features = torch.as_tensor(array)
+    features = features.detach()
+    return features.float() if features.dtype == torch.bool else features
 
 
 def sorted_rows(
@@ -71,7 +109,7 @@ def sorted_rows(
                 f"sparse features work on the CPU, not on {device}. Pass features.toarray(), or device='cpu'."
             )
         return SparseRows.of(features, dtype)[order]
-    x = features if isinstance(features, Tensor) else torch.as_tensor(np.asarray(features))
+    x = dense_rows(features)
     x = x if is_linear(model) and by_column(x) else x.contiguous()
     x = x.to(dtype=dtype if x.is_floating_point() else x.dtype, device=device)
     if in_place and (x.is_contiguous() or by_column(x)):

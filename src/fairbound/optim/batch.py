@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.base.names import shortlist
+from fairbound.fairness.class_numbers import how_to_pass, said_of
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
-from fairbound.optim.rows import SOFT, how_to_pass
+from fairbound.optim.rows import OF_DUAL
 from fairbound.optim.state import PADDED, TRAINED, not_finite
 from fairbound.rows.groups import MISSING, Groups
 from fairbound.rows.occurring import Occurring
@@ -230,10 +231,9 @@ class Keys:
     def _refuse_labels(self, y: Tensor) -> None:
         fine = (y == y.round()) & (y >= 0) & (y < self.classes)
         row = int((~fine).nonzero()[0])
-        known = "0 or 1" if self.classes == 2 else f"class numbers 0 to {self.classes - 1}"
         value = float(y[row])
-        hint = how_to_pass([value], self.classes, SOFT)
-        raise DataError(f"targets must be {known}, got {value:g} in row {row} of the batch.{hint}")
+        hint = how_to_pass([value], self.classes, OF_DUAL)
+        raise DataError(f"targets must be {said_of(self.classes)}, got {value:g} in row {row} of the batch.{hint}")
 
 
 def without_padding(s: Tensor, w: Tensor) -> Tensor:

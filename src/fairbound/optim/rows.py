@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
+from fairbound.fairness.class_numbers import Advice, check_class_numbers
 from fairbound.fairness.few_rows import bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.plan import Plan
@@ -22,7 +23,7 @@ from fairbound.rows.occurring import Occurring
 LARGEST_CODE = 1 << 16
 MEMORY = 2048
 MEMORY_PER_CELL = 32
-SOFT = "Labels between 0 and 1 need Dual(soft_targets=True)."
+OF_DUAL = Advice("Labels between 0 and 1 need Dual(soft_targets=True).", more="give classes=")
 PARTS = 1 << 20  # into which a row with a soft label is divided
 
 
@@ -125,35 +126,17 @@ def _occurring(groups: Groups, y: np.ndarray) -> Occurring:
 def _labels(targets: Any, classes: tuple[Any, ...], soft: bool = False) -> np.ndarray:
     """(n,) class numbers, or where they are soft floats in [0, 1]."""
     y = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets).reshape(-1)
-    known = np.arange(len(classes))
     if y.dtype.kind in "OUS" and all(isinstance(c, str) for c in classes):
         place = {name: i for i, name in enumerate(classes)}
         other = [v for v in y.tolist() if v not in place]
         if other:
             raise DataError(f"targets must be among classes={list(classes)}, got {other[0]!r}.")
         return np.array([place[v] for v in y.tolist()], dtype=np.int64)
-    if not np.isin(y, known).all():
-        if soft and len(classes) == 2 and y.dtype.kind == "f" and ((y >= 0) & (y <= 1)).all():
-            return y.astype(np.float64)
-        said = "0 or 1" if len(classes) == 2 else f"class numbers 0 to {len(classes) - 1}"
-        other = np.unique(y[~np.isin(y, known)])[:5].tolist()
-        raise DataError(f"targets must be {said}, got {other}.{how_to_pass(other, len(classes), SOFT)}")
+    between = soft and len(classes) == 2 and y.dtype.kind == "f" and ((y >= 0) & (y <= 1)).all()
+    if between and not np.isin(y, (0, 1)).all():
+        return y.astype(np.float64)
+    check_class_numbers(y, len(classes), OF_DUAL)
     return y.astype(np.int64)
-
-
-def how_to_pass(labels: list[Any], classes: int, soft: str) -> str:
-    """What to do about labels that are none of the class numbers, as the end of a message.
-    soft: where they lie between 0 and 1."""
-    if classes > 2:
-        return ""
-    fractions = [v for v in labels if isinstance(v, float) and v % 1]
-    if not fractions:
-        return (
-            " Of two classes pass targets == POSITIVE, with the value that counts as positive; of more give classes=."
-        )
-    if all(0 < v < 1 for v in fractions):
-        return f" {soft}"
-    return " To predict numbers, state bounds on them: residual_gap, group_squared_error or prediction_parity."
 
 
 def _coded(groups: Any, names: Any, labels: tuple[tuple[str, ...], ...] | None) -> Groups:

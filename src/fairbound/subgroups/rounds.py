@@ -26,11 +26,14 @@ from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraint
 from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.fairness.problem import FairProblem
+from fairbound.fairness.row_checks import dense_rows, labels_of
 from fairbound.models.model import Model, model_of
 from fairbound.subgroups.counts import Occurring, occurring
 from fairbound.subgroups.index import Subgroups
 from fairbound.subgroups.search import Found, Search, most_violated
 
+Loss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
+"""By name, as an object, or a function of (scores, targets)."""
 Train = Callable[[FairProblem, Tensor | None], Tensor]
 """A round's training: the problem and the last round's point (None at first) to a new point."""
 CANDIDATES = 8  # subgroups searched for each one added, so that enough remain when overlapping ones wait
@@ -50,23 +53,24 @@ def violations(
     cells: Occurring,
     notion: Bound,
     scores: Any,
-    targets: np.ndarray,
+    targets: Any,
     *,
     min_count: int = 200,
     max_fixed: int | None = None,
     top: int = 1,
-    loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
+    loss: Loss = "logistic",
 ) -> list[Search]:
     """Exact search for the subgroups worst off under `notion`: one Search for each of its conditions, in their order.
 
-    scores: (n,) logits of the rows that `cells` counted; a row is selected where its score is above 0. A condition
-    (rows with y = 1, say) restricts means and min_count to its rows.
+    scores: (n,) logits of the rows that `cells` counted; a row is selected where its score is above 0. targets: (n,) their
+    labels, as `bound_subgroups` takes them. A condition (rows with y = 1, say) restricts means and min_count to its rows.
     """
     s = torch.as_tensor(scores).detach().cpu().double()
-    y = np.asarray(targets)
+    y, per_row = _labels(targets, check_notion(notion), loss, 1 if s.dim() == 1 else s.shape[1])
+    of_rows = torch.as_tensor(y.astype(np.float64))
     out = []
-    for function, label in check_notion(notion).row_functions():
-        statistic = function.exact(loss_named(loss)).value(s, torch.as_tensor(y, dtype=torch.float64)).numpy()
+    for function, label in notion.row_functions():
+        statistic = function.exact(per_row).value(s, of_rows).numpy()
         statistic = statistic.astype(bool) if np.isin(statistic, (0, 1)).all() else statistic
         rows = None if label is None else y == label
         out.append(most_violated(cells, statistic, min_count=min_count, max_fixed=max_fixed, top=top, rows=rows))
@@ -120,7 +124,7 @@ def bound_subgroups(
     margin: float = 0.0,
     active: Sequence[int] = (),
     x0: Tensor | None = None,
-    loss: str | Pointwise | Callable[[Tensor, Tensor], Tensor] = "logistic",
+    loss: Loss = "logistic",
     dtype: torch.dtype = torch.float32,
     report: Callable[[Round], None] | None = None,
 ) -> SubgroupFit:
@@ -129,14 +133,16 @@ def bound_subgroups(
     train: called once a round with the problem of the active subgroups, e.g.
         `lambda problem, x0: fb.solve(problem, "alm", budget="2000 steps", sampling="full", x0=x0).last`.
         Multipliers begin at 0 in every round; a large penalty makes up for that.
-    features (n, d), targets (n,) in {0, 1}, codes (n, A) group codes of the same rows. notion: such as
-        "demographic_parity[overall] <= 0.1". active: subgroups to begin with. x0: where to begin.
+    features (n, d), targets (n,) in {0, 1}, or numbers for a loss of numbers, codes (n, A) group codes of the same rows.
+        notion: such as "demographic_parity[overall] <= 0.1"; docs/subgroups.md lists them. active: subgroups to begin
+        with. x0: where to begin.
     rounds: at most this many trainings; fewer where a round neither moves the point nor finds a subgroup to add.
     add: subgroups added after each round, per condition; one that shares more than `overlap` of its rows
         (intersection over union) with one added before it in the same round waits.
     margin: the active subgroups are trained to bound - margin, so that those not active meet the bound itself.
     report: called after every round.
-    Raises: OptionError for options out of range; DataError where lengths differ or no subgroup has min_count rows.
+    Raises: OptionError for options out of range and other notions; DataError for other labels, and where lengths differ or
+        no subgroup has min_count rows.
     """
     stated = check_notion(constraint(notion))
     if rounds < 1 or add < 1 or not 0 < overlap <= 1 or not 0 <= margin <= stated.bound:
@@ -144,11 +150,11 @@ def bound_subgroups(
             f"rounds and add must be at least 1, overlap in (0, 1] and margin in [0, {stated.bound:g}]; got {rounds}, "
             f"{add}, {overlap}, {margin}."
         )
-    y = np.asarray(targets.cpu() if hasattr(targets, "cpu") else targets)
-    if not len(features) == len(y) == len(codes):
-        raise DataError(f"features, targets and codes differ in length: {len(features)}, {len(y)}, {len(codes)}.")
-    rows = torch.as_tensor(features).to(dtype)
+    rows = dense_rows(features).to(dtype)
     network = model_of(model, rows.shape[1])
+    y, _ = _labels(targets, stated, loss, network.outputs)
+    if not len(rows) == len(y) == len(codes):
+        raise DataError(f"features, targets and codes differ in length: {len(rows)}, {len(y)}, {len(codes)}.")
     cells = occurring(subgroups, codes)
     inner = replace(stated, bound=stated.bound - margin)  # type: ignore[type-var]
     chosen = dict.fromkeys(active)
@@ -156,16 +162,8 @@ def bound_subgroups(
     for _ in range(rounds):
         problem = subgroup_problem(network, rows, y, subgroups, tuple(chosen), codes, inner, loss=loss, dtype=dtype)
         before, x = x, train(problem, x)
-        searches = violations(
-            cells,
-            stated,
-            problem.all_scores(x, rows),
-            y,
-            min_count=min_count,
-            max_fixed=max_fixed,
-            top=CANDIDATES * add,
-            loss=loss,
-        )
+        scores, most = problem.all_scores(x, rows), CANDIDATES * add
+        searches = violations(cells, stated, scores, y, min_count=min_count, max_fixed=max_fixed, top=most, loss=loss)
         worst = max((s.worst for s in searches), key=lambda found: found.gap)
         objective = float(problem.evaluate(x).f)
         done.append(Round(len(chosen), worst, sum(s.visited for s in searches), objective))
@@ -186,24 +184,37 @@ def bound_subgroups(
 
 
 def subgroup_problem(
-    model: Model,
+    model: str | Model | torch.nn.Module,
     features: Any,
-    targets: np.ndarray,
+    targets: Any,
     subgroups: Subgroups,
     indices: Sequence[int],
     codes: np.ndarray,
     notion: str | Bound,
+    *,
+    loss: Loss = "logistic",
     **options: Any,
 ) -> FairProblem:
     """A FairProblem that bounds the chosen subgroups, overlapping ones too, against everyone; without any, no bound.
 
-    options: of `FairProblem` (loss, sample_weight, domain, dtype, device).
+    features, targets, loss: as of `FairProblem`. options: its others (sample_weight, domain, dtype, device).
+    Raises: OptionError and DataError as `FairProblem`, and OptionError for a notion that `bound_subgroups` does not take.
     """
+    network, stated = model_of(model, np.shape(features)[1]), check_notion(constraint(notion))
+    y, per_row = _labels(targets, stated, loss, network.outputs)
     if not len(indices):
-        return FairProblem(model, features, targets, **options)
+        return FairProblem(network, features, y, loss=per_row, **options)
     groups = subgroups.as_groups(indices, codes)
-    plan = compile_plan((check_notion(constraint(notion)),), groups, targets, everyone=True)
-    return FairProblem(model, features, targets, groups, plan, **options)
+    plan = compile_plan((stated,), groups, y, everyone=True)
+    return FairProblem(network, features, y, groups, plan, loss=per_row, **options)
+
+
+def _labels(targets: Any, notion: Bound, loss: Loss, outputs: int) -> tuple[np.ndarray, Pointwise]:
+    """The labels (n,), which loss and notion can be taken of, and the loss of a row."""
+    per_row = loss_named(loss, outputs)
+    y = labels_of(targets, per_row, outputs)
+    notion.check_model(outputs, y)
+    return y, per_row
 
 
 def _spread(cells: Occurring, indices: Sequence[int], size: int, overlap: float) -> list[int]:

@@ -2,8 +2,10 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -374,3 +376,49 @@ def test_rounds_refuse_bad_options_and_stop_when_met():
         bound_subgroups(train, "linear", x, y[:-1], subgroups, codes, "demographic_parity[overall] <= 0.1")
     with pytest.raises(OptionError, match="overall"):
         bound_subgroups(train, "linear", x, y, subgroups, codes, "demographic_parity <= 0.1")
+
+
+@pytest.mark.parametrize("relabel", [lambda y: y + 1, lambda y: 2 * y - 1, lambda y: np.where(y == 1, "yes", "no")])
+def test_other_labels_than_0_and_1_are_refused(relabel):
+    subgroups, codes, x, y, indices = case()
+    notion, other = "equal_opportunity[overall] <= 0.1", relabel(y)
+    refused = pytest.raises(DataError, match=r"targets must be 0 or 1, got .*targets == POSITIVE")
+    with refused:
+        bound_subgroups(None, "linear", x, other, subgroups, codes, notion)
+    for chosen in (indices, ()):
+        with refused:
+            subgroup_problem("linear", x, other, subgroups, chosen, codes, notion)
+    with refused:
+        violations(occurring(subgroups, codes), constraint(notion), x[:, 0], other, min_count=10)
+
+
+def test_numbers_are_free_under_a_loss_of_numbers_and_bounds_by_label_are_not():
+    subgroups, codes, x, y, indices = case()
+    numbers = subgroup_problem(
+        "linear", x, y + 0.5, subgroups, indices, codes, "loss_gap[overall] <= 0.1", loss="squared"
+    )
+    assert numbers.m == 2 * len(indices)
+    for chosen in (indices, ()):
+        with pytest.raises(DataError, match="needs labels 0 and 1"):
+            subgroup_problem(
+                "linear", x, y + 1, subgroups, chosen, codes, "equal_opportunity[overall] <= 0.1", loss="squared"
+            )
+
+
+def test_tables_and_series_are_taken_without_a_warning():
+    subgroups, codes, x, y, _ = case()
+    points = []
+
+    def train(problem, x0):
+        points.append(problem.evaluate(torch.ones(5)))
+        return torch.ones(5)
+
+    stated = (subgroups, codes, "equal_opportunity[overall] <= 0.9")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bound_subgroups(train, "linear", pd.DataFrame(x.numpy()), pd.Series(y), *stated, min_count=20)
+        bound_subgroups(train, "linear", pd.DataFrame(x.numpy()), pd.Series(y * 1.0), *stated, min_count=20)
+        bound_subgroups(train, "linear", x, y, *stated, min_count=20)
+    assert len({float(point.f) for point in points}) == 1
+    with pytest.raises(DataError, match="features must be numbers"):
+        bound_subgroups(train, "linear", pd.DataFrame({"a": ["x"] * len(y)}), y, *stated)

@@ -71,7 +71,7 @@ class LossBound(GroupBound):
 
     def check_model(self, outputs: int, y: np.ndarray) -> None:
         if self.given is not None:
-            self.check_one_score(outputs)
+            self.check_two_classes(outputs, y)
 
     @property
     def _function(self) -> RowFunction:
