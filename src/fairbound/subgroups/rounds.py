@@ -36,17 +36,39 @@ Loss = str | Pointwise | Callable[[Tensor, Tensor], Tensor]
 """By name, as an object, or a function of (scores, targets)."""
 Train = Callable[[FairProblem, Tensor | None], Tensor]
 """A round's training: the problem and the last round's point (None at first) to a new point."""
+TAKEN = (
+    "demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds", "error_rate_parity",
+    "false_negative_rate_parity", "loss_gap",
+)  # fmt: skip
+"""The notions that take `overall` and compare means of rows."""
 CANDIDATES = 8  # subgroups searched for each one added, so that enough remain when overlapping ones wait
 
 
 def check_notion(bound: Bound) -> Bound:
     """The bound, where it compares means of groups with those of all rows. Raises: OptionError where it does not."""
-    if not bound.row_functions():
+    if bound.row_functions():
+        return bound
+    meant = _with_overall(bound)
+    if meant is not None:
         raise OptionError(
-            f"subgroups are compared with everyone, each label by itself: write {bound.name}[overall] <= ..., with a notion "
-            f"that compares means of groups; got {bound.text!r}."
+            f"subgroups are compared with everyone, each label by itself: write {meant.text!r}; got {bound.text!r}."
         )
-    return bound
+    raise OptionError(
+        f"{bound.text!r} is no bound on subgroups, whose means are compared with those of everyone. Take one of "
+        f"{', '.join(TAKEN)}, with overall, as in 'demographic_parity[overall] <= 0.1'."
+    )
+
+
+def _with_overall(bound: Any) -> Bound | None:
+    """The same bound against all rows, label by label; None where that does not compare means."""
+    if not hasattr(bound, "against"):
+        return None
+    parts = {"aggregated": "max"} if hasattr(bound, "aggregated") else {}
+    try:
+        made: Bound = replace(bound, against="overall", **parts)
+    except OptionError:
+        return None
+    return made if made.row_functions() else None
 
 
 def violations(

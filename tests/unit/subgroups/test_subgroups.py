@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.notions import constraint
+from fairbound.fairness.notions import NOTIONS, constraint
 from fairbound.fairness.pointwise import loss_named
 from fairbound.models.model import MLP
 from fairbound.rows.groups import Groups
@@ -25,6 +27,7 @@ from fairbound.subgroups import (
     subgroup_problem,
     violations,
 )
+from fairbound.subgroups.rounds import TAKEN, check_notion
 
 
 def space(*sizes: int) -> Subgroups:
@@ -422,3 +425,42 @@ def test_tables_and_series_are_taken_without_a_warning():
     assert len({float(point.f) for point in points}) == 1
     with pytest.raises(DataError, match="features must be numbers"):
         bound_subgroups(train, "linear", pd.DataFrame({"a": ["x"] * len(y)}), y, *stated)
+
+
+def usual(name):
+    which = "[intra]" if name == "auc_parity" else ""
+    return constraint(f"{name}{which} {'>=' if name.endswith('ratio') else '<='} {NOTIONS[name].example}")
+
+
+SIMPLE = [
+    name
+    for name, notion in NOTIONS.items()
+    if notion.name == name and notion.about == "group" and not name.startswith(("partial_", "pairwise", "conditional"))
+]
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_what_is_said_of_a_notion_can_be_done(name):
+    """Where another text of the same notion is advised it is taken; else the notions that are taken are named."""
+    with pytest.raises(OptionError) as refused:
+        check_notion(usual(name))
+    said = str(refused.value)
+    if name in TAKEN:
+        assert f"write '{name}[overall] <= {NOTIONS[name].example}'" in said
+        assert check_notion(constraint(f"{name}[overall] <= {NOTIONS[name].example}"))
+    else:
+        assert "is no bound on subgroups" in said and f"write {name}" not in said and all(t in said for t in TAKEN)
+
+
+def test_of_a_sum_its_parts_are_advised():
+    with pytest.raises(OptionError, match=r"write 'equalized_odds\[overall\] <= 0.1'; got"):
+        check_notion(constraint("equalized_odds[overall,sum] <= 0.1"))
+    for stated in ("residual_gap[overall] <= 0.1", "auc_parity[intra,overall] <= 0.1", "recall of class 1 >= 0.9"):
+        with pytest.raises(OptionError, match=f"{re.escape(stated)}' is no bound on subgroups"):
+            check_notion(constraint(stated))
+
+
+def test_the_page_names_the_notions_that_are_taken():
+    page = (Path(__file__).parents[3] / "docs" / "subgroups.md").read_text(encoding="utf-8")
+    sentence = page.partition("The notions are those")[2].partition(". ")[0]
+    assert re.findall(r"`(\w+)`", sentence) == ["overall", *TAKEN]
