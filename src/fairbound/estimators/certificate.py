@@ -71,8 +71,8 @@ def _next_move(taken: Judged) -> str:
         room = 1 - found["bound"] if found["sense"] == "at least" else found["bound"]
         if (width := half_width(found)) > room:
             return (
-                f" That confidence bound lies {width:.3f} from the value, further than {found['text']} leaves: so few rows could not "
-                "confirm it of a model without any difference either. Give more rows, or loosen the bound."
+                f" That confidence bound lies {width:.3f} from the value, further than {found['text']} leaves: so few rows would "
+                "hardly confirm it even of a model like this one that shows no difference. Give more rows, or loosen the bound."
             )
     facts = taken.model.fit_report_
     if taken.verdict == "violated" and facts["feasible"] and facts["constraints"]:
