@@ -272,10 +272,104 @@ def test_two_processes_train_one_model_that_meets_the_bound_on_all_their_rows(tm
     ],
 )
 def test_options_of_one_process_are_refused(options, message, monkeypatch):
-    monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: Thread(0, [None, None], None))
     X, y, group, _, _ = table()
-    with pytest.raises(OptionError, match=message):
-        fb.FairClassifier("demographic_parity <= 0.1", distributed=True, **options).fit(X, y, sensitive_features=group)
+    for error in errors_of(monkeypatch, lambda k: (X, y, group, options)):
+        assert isinstance(error, OptionError) and message in str(error)
+
+
+def errors_of(monkeypatch, given):
+    """What two processes raise: given(place) is the table, labels, groups and options of one of them."""
+    own = threading.local()
+    monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: own.shards)
+
+    def fit(shards):
+        own.shards = shards
+        X, y, group, options = given(shards.place)
+        model = fb.FairClassifier(**{"constraint": "demographic_parity <= 0.1", "distributed": True, **options})
+        with pytest.raises((DataError, OptionError)) as raised:
+            model.fit(X, y, sensitive_features=group)
+        return raised.value
+
+    return in_threads(2, fit)
+
+
+def halves(place, n=200):
+    """The table, labels, groups and options of one of two processes."""
+    rng = np.random.default_rng(place)
+    X = pd.DataFrame(rng.normal(size=(n, 2)), columns=["x", "z"])
+    return X, (X["x"] + rng.normal(size=n) > 0).to_numpy().astype(float), rng.choice(["a", "b"], n).astype(object), {}
+
+
+def spoilt(what, place):
+    X, y, group, options = halves(place)
+    if what == "different bounds":
+        return X, y, group, {"constraint": f"demographic_parity <= 0.{1 + place}"}
+    if not place:
+        return X, y, group, options
+    if what == "label":
+        y[3] = np.nan
+    elif what == "infinity":
+        X.loc[3, "x"] = np.inf
+    elif what == "no rows":
+        X, y, group = X[:0], y[:0], group[:0]
+    elif what == "no groups":
+        group = None
+    elif what == "length":
+        X = X[:-1]
+    elif what == "option":
+        options = {"batch_size": 0}
+    return X, y, group, options
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("label", "1 of 200 labels are missing (NaN), the first in row 3 "),
+        ("infinity", "column 'x' has 1 infinite value, the first in row 3 "),
+        ("no rows", "the table has no rows"),
+        ("no groups", "needs fit(X, y, sensitive_features=...)"),
+        ("length", "199"),
+        ("option", "batch_size must be at least 1"),
+    ],
+)
+def test_what_is_wrong_in_one_process_is_said_in_all_and_none_waits(monkeypatch, what, said):
+    here, there = errors_of(monkeypatch, lambda place: spoilt(what, place))
+    assert said in str(there) and "process" not in str(there)
+    assert str(here) == f"process 1 of 2 (counting from 0) cannot go on: {there}"
+
+
+def test_processes_with_other_options_or_attributes_say_so_alike(monkeypatch):
+    here, there = errors_of(monkeypatch, lambda place: spoilt("different bounds", place))
+    assert str(here) == str(there) and isinstance(here, OptionError)
+    assert "constraint is ['demographic_parity <= 0.1'] in process 0 and ['demographic_parity <= 0.2'] in" in str(here)
+
+    def without_groups(place):
+        X, y, group, _ = halves(place)
+        return X, y, None if place else group, {"constraint": "recall of class 1.0 >= 0.1"}
+
+    here, there = errors_of(monkeypatch, without_groups)
+    assert str(here) == str(there) and "different sensitive attributes: [('group',), ()]" in str(here)
+
+    def one_class(place):
+        X, y, group, _ = halves(place)
+        return X, 0 * y, group, {}
+
+    here, there = errors_of(monkeypatch, one_class)
+    assert str(here) == str(there) and "all labels of all processes are 0.0" in str(here)
+
+
+def test_each_process_may_have_its_own_seed(monkeypatch):
+    own = threading.local()
+    monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: own.shards)
+
+    def fit(shards):
+        own.shards = shards
+        X, y, group, _ = halves(shards.place)
+        model = fb.FairClassifier("demographic_parity <= 0.5", distributed=True, random_state=shards.place)
+        return model.fit(X, y, sensitive_features=group)
+
+    one, other = in_threads(2, fit)
+    assert torch.equal(one.x_, other.x_) and one.fit_report_["seed"] == other.fit_report_["seed"] == 0
 
 
 def test_without_processes_it_says_how_to_start_them(monkeypatch):

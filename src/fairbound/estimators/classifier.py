@@ -28,7 +28,7 @@ from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.other_runs import best_of_runs, may_run_again
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
-from fairbound.estimators.sharded import shards_of
+from fairbound.estimators.sharded import check_agreed, shards_of
 from fairbound.estimators.training_rows import (
     features_of,
     fit_features,
@@ -42,6 +42,7 @@ from fairbound.postprocessing import GroupRule
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.groups import check_lengths
 from fairbound.rows.reading import frame_of
+from fairbound.rows.shards import all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import EncodeReport
 from fairbound.tables.group_terms import codes_of, with_terms
@@ -140,7 +141,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of
             columns and groups that were left out, and of groups too small for a bound.
         """
-        classifier_bounds(self)
+        check_agreed(self)
         given = X, y, sensitive_features, sample_weight
         if self.certify:
             return fit_certified(self, LabelledRows, *given)
@@ -153,13 +154,14 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """`fit` without a certificate, on rows whose table is X; x0: parameters to begin at."""
         stated, groups, limit = classifier_bounds(self), rows.groups, self._limit()
         trained_under = without_rule(stated, rows.classes) if self.use_groups_at_prediction else stated
-        features, notes = fit_features(self, X, groups, shards_of(self), rows.codes)
+        shards = shards_of(self)
+        features, notes = fit_features(self, X, groups, shards, rows.codes)
         if isinstance(self.model, nn.Module):
             refuse_probabilities(trial(self.model, torch.from_numpy(features)))
-        check_lengths(features, len(rows), groups)
+        all_or_none(shards, lambda: check_lengths(features, len(rows), groups))
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_, self.groups_ = np.array(rows.classes), groups
-        seed = shards_of(self).gather(seed_of(self.random_state))[0]
+        seed = shards.gather(seed_of(self.random_state))[0]
         training = ClassifierTraining(self, X, features, rows, notes, limit, seed, x0)
         learnt = training.under(trained_under)
         if falls_short(learnt.report) and not (limit and limit.over):

@@ -27,6 +27,7 @@ from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
 from fairbound.rows.reading import plain_column, read_weights, take_rows, warn_of_order
+from fairbound.rows.shards import all_or_none
 from fairbound.rows.split import stratified_split
 from fairbound.rows.weighted import column_of_rows, warn_of_weights, weighted_rows
 from fairbound.tables import Chunks, Encoded
@@ -123,17 +124,22 @@ class LabelledRows(GroupedRows):
     def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
         """The rows that `classifier`, a FairClassifier, is to be fitted on, those with a weight above 0.
         Raises: DataError as its `fit` does."""
-        X, y, sensitive_features, sample_weight = _counted(X, y, sensitive_features, sample_weight)
         stated, shards = constraints(classifier.constraint), shards_of(classifier)
-        asking = compares_groups(stated, classifier.objective)
-        groups = _groups(X, y, sensitive_features, asking, whole=shards.alone)
-        if groups is not None:
-            groups = same_groups(groups, shards, isinstance(sensitive_features, Groups))
-        labels, own = with_labels_of_all(checked_labels(X, y), shards)
+
+        def read() -> tuple[Any, ...]:
+            table, labels, named, weight = _counted(X, y, sensitive_features, sample_weight)
+            asking = compares_groups(stated, classifier.objective)
+            groups = _groups(table, labels, named, asking, whole=shards.alone)
+            return table, checked_labels(table, labels), groups, weight
+
+        table, labels, groups, weight = all_or_none(shards, read)
+        groups = same_groups(groups, shards, isinstance(sensitive_features, Groups))
+        labels, own = with_labels_of_all(labels, shards)
         two = [b.text for b in stated if "two classes" in b.needs]
         codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
         n = len(codes[:own])
-        return cls(X, codes[:own], classes, groups or no_groups(n), _weights(sample_weight, n))
+        weight = all_or_none(shards, lambda: _weights(weight, n))
+        return cls(table, codes[:own], classes, groups or no_groups(n), weight)
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))

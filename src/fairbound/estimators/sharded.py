@@ -1,48 +1,89 @@
-"""What the processes of a distributed fit must agree on before they train: the classes,
+"""What the processes of a distributed fit must agree on before they train: the options, the classes,
 and the groups of each attribute."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
-from fairbound.estimators.parameter_checks import check_distributed
+from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.parameter_checks import check_distributed, classifier_bounds
 from fairbound.rows.groups import MISSING, Groups, check_whole, natural_order
+from fairbound.rows.labels import sound_labels
 from fairbound.rows.reading import column_values, factorised
-from fairbound.rows.shards import ALONE, Processes, Shards
+from fairbound.rows.shards import ALONE, Processes, Shards, all_or_none
+
+OWN = ("random_state", "progress", "verbose")
+"""Options that each process may have for itself: the seed is that of the first."""
 
 
 def shards_of(classifier: Any) -> Shards:
-    """The processes that train together, where its `distributed` says so. Raises: OptionError for options that one
-    process alone can follow."""
-    shards: Shards = Processes() if classifier.distributed else ALONE
-    check_distributed(shards, classifier)
-    return shards
+    """The processes that train together, where its `distributed` says so."""
+    return Processes() if classifier.distributed else ALONE
+
+
+def check_agreed(classifier: Any) -> None:
+    """Raises: OptionError for options of a FairClassifier that are not sound, that one process alone can follow, or that are
+    others in another process; DataError where they are not sound there."""
+    shards = shards_of(classifier)
+
+    def stated() -> dict[str, str]:
+        bounds = classifier_bounds(classifier)
+        check_distributed(shards, classifier)
+        options = {k: v for k, v in classifier.get_params(deep=False).items() if k not in OWN and not shards.alone}
+        options["constraint"] = [bound.text for bound in bounds]
+        return {name: re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for name, value in options.items()}
+
+    parts = shards.gather(all_or_none(shards, stated))
+    for place, other in enumerate(parts):
+        differing = [name for name, said in parts[0].items() if other[name] != said]
+        if differing:
+            name = differing[0]
+            raise OptionError(
+                f"the processes of a distributed fit have different options: {name} is {parts[0][name]} in process 0 and "
+                f"{other[name]} in process {place} (counting from 0). Give all of them the same."
+            )
 
 
 def with_labels_of_all(y: Any, shards: Shards) -> tuple[Any, int | None]:
-    """y (n,) followed by every label that occurs in any process, and n, None for all of them: read
-    together, the classes are the same everywhere."""
+    """y (n,) followed by every label that occurs in any process, and n, None for all of them: read together, the classes
+    are the same everywhere. Raises: DataError where labels of a process are not sound, or all processes have one
+    class."""
     if shards.alone:
         return y, None
-    values = y if isinstance(y, np.ndarray) and y.ndim == 1 else np.array(column_values("the labels", y), dtype=object)
+    values = all_or_none(shards, lambda: _sound(y))
     numbers = values.dtype.kind in "biuf"
     own = np.unique(values).tolist() if numbers else factorised(values.tolist())[1]
     known = [v for part in shards.gather(own) for v in part]
+    if len(set(known)) == 1:
+        raise DataError(
+            f"all labels of all processes are {known[0]!r}; two classes are needed. Check the label column."
+        )
     return np.concatenate([values, np.array(known, dtype=None if numbers else object)]), len(values)
 
 
-def same_groups(groups: Groups, shards: Shards, checked: bool = False) -> Groups:
-    """The groups of these rows, numbered among those that occur in any process. checked: whether they were looked at
-    before, as those of a `Groups`.
+def _sound(y: Any) -> np.ndarray:
+    """(n,) the labels of this process, checked by themselves, so that what is said of them has their rows."""
+    values = y if isinstance(y, np.ndarray) and y.ndim == 1 else np.array(column_values("the labels", y), dtype=object)
+    if not (len(values) and values.dtype.kind in "biuf" and np.isfinite(values).all()):
+        sound_labels(values)
+    return values
+
+
+def same_groups(groups: Groups | None, shards: Shards, checked: bool = False) -> Groups | None:
+    """The groups of these rows, numbered among those that occur in any process; None where no process has any.
+    checked: whether they were looked at before, as those of a `Groups`.
     Raises: DataError for other attributes, and where `check_whole` refuses the groups of all rows."""
     if shards.alone:
         return groups
-    parts = shards.gather((groups.attributes, groups.labels, len(groups)))
-    if len({attributes for attributes, *_ in parts}) > 1:
-        raise DataError(f"the processes name different sensitive attributes: {[a for a, *_ in parts]}.")
+    parts = shards.gather(None if groups is None else (groups.attributes, groups.labels, len(groups)))
+    names = [() if part is None else part[0] for part in parts]
+    if len(set(names)) > 1:
+        raise DataError(f"the processes name different sensitive attributes: {names}.")
+    if groups is None:
+        return None
     codes, labels = [], []
     for j, own in enumerate(groups.labels):
         known = tuple(sorted({text for _, part, _ in parts for text in part[j]}, key=natural_order))

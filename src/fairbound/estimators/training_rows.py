@@ -29,7 +29,7 @@ from fairbound.rows.doubtful import twin_words
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import class_labels, positive_last, two_needed
 from fairbound.rows.reading import frame_of, plain_array
-from fairbound.rows.shards import ALONE, Shards
+from fairbound.rows.shards import ALONE, Shards, all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 from fairbound.tables.naming import column_names
@@ -156,10 +156,11 @@ def fit_features(
 ) -> tuple[Any, list[str]]:
     """The features (n, d) to train on, after which the estimator knows its encoder and the columns that it takes; and
     notes on them. labels: as in `Encoded.of`."""
-    estimator.dropped_columns_, notes = columns_to_drop(X, groups, estimator.sensitive_columns)
+    choice = estimator.sensitive_columns
+    estimator.dropped_columns_, notes = all_or_none(shards, lambda: columns_to_drop(X, groups, choice))
     table = without(X, estimator.dropped_columns_)
     if isinstance(estimator.model, nn.Module):
-        features = module_features(table, estimator.model)
+        features = all_or_none(shards, lambda: module_features(table, estimator.model))
         estimator.encoder_, estimator.encoder_report_, estimator.n_features_in_ = None, None, features.shape[1]
     else:
         rows = encoded_rows(estimator, table, shards, labels)

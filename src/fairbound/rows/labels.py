@@ -224,6 +224,18 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
         found = np.unique(y)
         if len(found) >= 2 and np.isfinite(found).all():
             return places_among(found, y), _checked_classes(found.tolist(), len(y))
+    values = sound_labels(y)
+    classes = _checked_classes(sorted(set(values)), len(values))
+    if len(classes) < 2:
+        raise DataError(
+            f"all {len(values)} labels have one class, {shortlist(classes, quoted=True)}; two are needed. Check the label column or the filter."
+        )
+    place = {v: i for i, v in enumerate(classes)}
+    return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
+
+
+def sound_labels(y: Any) -> list[Any]:
+    """The labels as Python values. Raises: DataError where there are none, and for missing, infinite and mixed ones."""
     values = plain_labels(y)
     if not values:
         raise DataError("there are no labels: found 0 sample(s). Check the filter or the file that made them.")
@@ -238,13 +250,7 @@ def class_labels(y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
         raise DataError(f"the labels mix {' and '.join(sorted(kinds))} values. Make them one type.")
     if any(isinstance(v, float) and v in (float("inf"), float("-inf")) for v in set(values)):
         raise DataError("the labels hold infinite (inf) values. Correct them.")
-    classes = _checked_classes(sorted(set(values)), len(values))
-    if len(classes) < 2:
-        raise DataError(
-            f"all {len(values)} labels have one class, {shortlist(classes, quoted=True)}; two are needed. Check the label column or the filter."
-        )
-    place = {v: i for i, v in enumerate(classes)}
-    return np.fromiter((place[v] for v in values), dtype=np.int64, count=len(values)), classes
+    return values
 
 
 def read_targets(y: Any, n: int) -> np.ndarray | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import DataError, OptionError
+
+T = TypeVar("T")
 
 
 class Shards(Protocol):
@@ -84,3 +87,21 @@ class Processes:
         out: list[Any] = [None] * self.count
         torch.distributed.all_gather_object(out, value)
         return out
+
+
+def all_or_none(shards: Shards, work: Callable[[], T]) -> T:
+    """What `work` gives, which asks nothing of the other processes; all of them go on, or none does.
+
+    Raises: what `work` raises here; else DataError, with what it raised there, where it did so in another process.
+    """
+    if shards.alone:
+        return work()
+    try:
+        found = work()
+    except Exception as error:
+        shards.gather(f"{error}")
+        raise
+    for place, said in enumerate(shards.gather(None)):
+        if said is not None:
+            raise DataError(f"process {place} of {shards.count} (counting from 0) cannot go on: {said}")
+    return found

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairbound.base.errors import DataError
-from fairbound.rows.shards import ALONE, Shards
+from fairbound.rows.shards import ALONE, Shards, all_or_none
 from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import as_category, as_number, read_columns
 from fairbound.tables.encode_report import EncodeReport, merged_reports
@@ -21,6 +21,7 @@ from fairbound.tables.features import Feature, placed
 from fairbound.tables.learning import check_options, infinite_error, learn_column, warned_of
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
+from fairbound.tables.options import TableOptions
 
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 
@@ -37,6 +38,14 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> tupl
     fresh = not encoder.fitted
     if fresh:
         _learn(encoder, chunks, shards)
+    out, encoder.last_report = all_or_none(shards, lambda: _encoded(encoder, chunks))
+    if fresh:
+        _set_medians(encoder, out, shards)
+    return out, encoder.last_report
+
+
+def _encoded(encoder: TableEncoder, chunks: Chunks) -> tuple[np.ndarray, EncodeReport]:
+    """The features of this process's table and the report on them, with missing numbers still at their means."""
     out = chunks.room((len(chunks), len(encoder.feature_names)))
     reports: list[EncodeReport] = []
     at = 0
@@ -48,10 +57,7 @@ def encode_chunks(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> tupl
         out[at : at + report.rows] = features
         at += report.rows
         reports.append(report)
-    encoder.last_report = merged_reports(reports)
-    if fresh:
-        _set_medians(encoder, out, shards)
-    return out, encoder.last_report
+    return out, merged_reports(reports)
 
 
 def learn_chunks(encoder: TableEncoder, chunks: Chunks) -> TableEncoder:
@@ -62,7 +68,37 @@ def learn_chunks(encoder: TableEncoder, chunks: Chunks) -> TableEncoder:
 
 
 def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
-    options, seen, named = encoder.options, list[Seen](), False
+    options = encoder.options
+    seen, named = all_or_none(shards, lambda: _seen(options, chunks))
+    first, *others = shards.gather(seen)
+    for part in others:
+        if [column.name for column in part] != [column.name for column in first]:
+            raise DataError(
+                "the processes hold tables of different columns; give each the same columns in the same order."
+            )
+        for so_far, column in zip(first, part, strict=True):
+            so_far.merge(column)
+    learnt, dropped, doubts = list[Feature](), dict[str, str](), list[str]()
+    for whole in first:
+        numbers = whole.kind in ("number", "days")
+        try:
+            spec, reason, doubt = (*whole.number_feature(), "") if numbers else learn_column(whole.as_column(), options)
+        except (
+            DataError
+        ) as error:  # its column has the texts in another order than the table, so its row is not the table's
+            raise DataError(re.sub(r" in row \d+ \(counting from 0\)", "", str(error))) from None
+        if spec is not None:
+            learnt.append(spec)
+        if reason is not None:
+            dropped[whole.name] = reason
+        doubts.append(doubt)
+    encoder.adopt(learnt, dropped, tuple(column.name for column in first), named, first[0].rows)
+    encoder.doubts = warned_of(doubts)
+
+
+def _seen(options: TableOptions, chunks: Chunks) -> tuple[list[Seen], bool]:
+    """What the columns of this process's table hold, and whether they have names. Raises: DataError."""
+    seen, named = list[Seen](), False
     if options.knots or options.jumps or options.pairs:
         raise DataError(
             "knots, jumps and pairs are found by the ranks of all values, which a table in parts does not tell; leave them out, or give the table whole."
@@ -82,32 +118,10 @@ def _learn(encoder: TableEncoder, chunks: Chunks, shards: Shards) -> None:
             elif column.name in options.numeric:
                 column = as_number(column)
             so_far.merge(Seen.of(column))
-    first, *others = shards.gather(seen)
-    for part in others:
-        if [column.name for column in part] != [column.name for column in first]:
-            raise DataError(
-                "the processes hold tables of different columns; give each the same columns in the same order."
-            )
-        for so_far, column in zip(first, part, strict=True):
-            so_far.merge(column)
-    learnt, dropped, doubts = list[Feature](), dict[str, str](), list[str]()
-    for whole in first:
+    for whole in seen:
         if whole.infinite and options.infinite == "error":
             raise infinite_error(whole.name, whole.infinite, whole.first)
-        numbers = whole.kind in ("number", "days")
-        try:
-            spec, reason, doubt = (*whole.number_feature(), "") if numbers else learn_column(whole.as_column(), options)
-        except (
-            DataError
-        ) as error:  # its column has the texts in another order than the table, so its row is not the table's
-            raise DataError(re.sub(r" in row \d+ \(counting from 0\)", "", str(error))) from None
-        if spec is not None:
-            learnt.append(spec)
-        if reason is not None:
-            dropped[whole.name] = reason
-        doubts.append(doubt)
-    encoder.adopt(learnt, dropped, tuple(column.name for column in first), named, first[0].rows)
-    encoder.doubts = warned_of(doubts)
+    return seen, named
 
 
 def _set_medians(encoder: TableEncoder, out: np.ndarray, shards: Shards) -> None:
