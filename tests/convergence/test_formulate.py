@@ -271,6 +271,43 @@ def test_modes_are_put_back():
     assert module.training and module.layer.training and not module.embedding.training
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "demographic_parity <= 0.2",
+        "predictive_parity <= 0.2",
+        "auc_parity[group] <= 0.2",
+        "partial_statistical_parity[0.05:0.5] <= 0.4",
+        "partial_group_auc[0.05:0.5] <= 0.3",
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_modules_of_half_precision_are_trained(stated, dtype):
+    """Sums over the rows are of float32, so that the bound's value is that of the same scores in float64, to a part in 2^7."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(400, 4)), rng.choice(["a", "b"], 400)
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+    problem = fb.formulate(nn.Linear(4, 1).to(dtype), "logistic", (X, y), group, stated)
+    for sampling in ("balanced", "full"):
+        solution = fb.solve(problem, "alm", budget="5 steps", sampling=sampling)
+        assert solution.x.dtype == dtype
+        found = problem.evaluate(solution.last).extra["stated"].double()
+        order = np.argsort(problem.strata.order)
+        scores = problem.all_scores(solution.last).double()[order]
+        wanted = fb.measure(stated, scores, y, sensitive_features=group)
+        assert float(found[0]) == pytest.approx(wanted, abs=2**-7)
+
+
+def test_linear_models_in_half_precision_take_all_rows_at_once():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(400, 4)), rng.choice(["a", "b"], 400)
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+    for features in (X, X > 0):  # of the second there are few distinct rows
+        for stated in ("demographic_parity <= 0.2", "partial_statistical_parity[0.05:0.5] <= 0.4"):
+            problem = fb.FairProblem(MLP(4), features, y, group, stated, dtype=torch.bfloat16)
+            assert fb.solve(problem, "full_batch_alm", budget="10 steps").x.dtype == torch.bfloat16
+
+
 def wrong(call, error, words):
     return pytest.param(call, error, words, id=words)
 

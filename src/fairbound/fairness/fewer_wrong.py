@@ -30,6 +30,7 @@ from torch import Tensor
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.counted_rows import CountedRows
 from fairbound.fairness.objectives import Accuracy
+from fairbound.rows.reading import plain_array
 
 ROUNDS, LINES = 12, 50
 """How often all rows are looked at, and lines between. Where these led outside the bounds,
@@ -71,7 +72,7 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
     if len(near) * len(whole.turns) > MOST_TURNS:
         return x
-    rows = whole.features[near].cpu().numpy()
+    rows = plain_array(whole.features[near])
     columns = axes.astype(rows.dtype) @ (np.hstack([rows, np.ones_like(rows[:, :1])]) if whole.bias else rows).T
     start, met = x, float(problem.evaluate(x).violation) <= 0
     turns, judged = whole.turns[:, near.numpy()], whole.judged

@@ -67,7 +67,7 @@ def formulate(
         on rates of groups need one score per row; "recall of class 2 >= 0.95" names a class by its number.
     sample_weight: (n,) >= 0, or None.
     domain: a convex set of parameters, on which steps are projected; None for all.
-    dtype, device: the module's by default.
+    dtype, device: the module's by default. In bfloat16 the mean of rows has two to three digits, and so have bounds.
     Raises: OptionError where module, loss and bounds do not fit each other, or scores are probabilities; DataError for
         rows that cannot be used.
     """

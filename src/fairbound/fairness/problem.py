@@ -38,6 +38,7 @@ from fairbound.problems.wrappers import Rebounded
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.moments import second_moments
 from fairbound.rows.occurring import Occurring
+from fairbound.rows.reading import plain_array
 from fairbound.rows.sampling import reorder
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
@@ -252,7 +253,7 @@ class FairProblem(Reported, BaseProblem):
             if isinstance(features, SparseRows):
                 sums, count = second_moments(features.double().matrices[0][::step], model.bias)
             else:
-                sums, count = second_moments(features[::step].cpu().numpy(), model.bias)
+                sums, count = second_moments(plain_array(features[::step]), model.bias)
             mean = self.shards.sum(torch.as_tensor(sums)) / self.shards.sum(torch.tensor(count))
             if model.outputs > 1:
                 mean = model.of_each_score(mean)

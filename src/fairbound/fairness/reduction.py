@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fairbound.fairness.contrasts import Memo, PlanContrasts
 from fairbound.fairness.plan import Plan
+from fairbound.rows.reading import plain_array
 from fairbound.rows.shards import ALONE, Shards
 
 DENSE_LIMIT = 1 << 16  # largest m * P * B kept as a matrix
@@ -131,7 +132,7 @@ class StratifiedReduction(IndexedReduction):
         for rows, own, inside in self.slices:
             values = torch.stack(phi(rows), dim=-2)
             values = values if self.weights is None else values * self.weights[rows]
-            flat = values.flatten().numpy()
+            flat = plain_array(values.flatten())
             runs = values.shape[-1] * np.arange(
                 len(flat) // values.shape[-1]
             )  # one after another, each summed as it is alone
@@ -139,13 +140,13 @@ class StratifiedReduction(IndexedReduction):
             if total is None:
                 total = np.zeros((len(runs), len(self.sizes)))
             total[:, own] += sums.reshape(len(runs), -1)
-        return torch.from_numpy(total.astype(flat.dtype, copy=False)).view(*values.shape[:-2], -1)
+        return torch.from_numpy(total).to(values.dtype).view(*values.shape[:-2], -1)
 
     def weights_of_rows(self, of_strata: Tensor) -> Iterator[tuple[slice, list[Tensor]]]:
         """Each slice of rows, and the weights (…, rows) of its P row functions, from those of the strata (…, P*S)."""
-        shares = of_strata.unflatten(-1, (-1, len(self.sizes))).numpy()
+        shares = plain_array(of_strata.unflatten(-1, (-1, len(self.sizes))))
         for rows, own, inside in self.slices:
-            each = torch.from_numpy(np.repeat(shares[..., own], inside, axis=-1))
+            each = torch.from_numpy(np.repeat(shares[..., own], inside, axis=-1)).to(of_strata.dtype)
             yield rows, list((each if self.weights is None else each * self.weights[rows]).unbind(-2))
 
 

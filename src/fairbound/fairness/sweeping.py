@@ -28,6 +28,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.statistics import RowFunction
 from fairbound.models.mlp import is_linear
+from fairbound.rows.reading import plain_array
 from fairbound.rows.sparse import SparseRows
 
 DISTINCT, ROWS = 200, 100_000
@@ -79,7 +80,7 @@ class FewRows:
         functions = [c.function for c in plan.columns if used & set(range(c.offset, c.offset + c.cells))]
         if not all(isinstance(f, RowFunction) and f.table is not None for f in functions):
             return None
-        array = rows.cpu().numpy()
+        array = plain_array(rows)
         if len(np.unique(array[: 5 * DISTINCT], axis=0)) > DISTINCT:
             return None
         distinct, number = np.unique(array, axis=0, return_inverse=True)
@@ -94,7 +95,7 @@ class FewRows:
         none = means(np.zeros(len(array), dtype=bool))
         each = np.stack([means(number == j) - none for j in range(len(distinct))])
         weight = np.broadcast_to(batch.objective.double().cpu().numpy(), number.shape)
-        labelled = problem.targets.cpu().numpy() > 0.5
+        labelled = plain_array(problem.targets) > 0.5
         positive, negative = (
             np.bincount(number, weights=weight * is_, minlength=len(distinct)) for is_ in (labelled, ~labelled)
         )

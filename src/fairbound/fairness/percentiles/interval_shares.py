@@ -32,6 +32,7 @@ from fairbound.fairness.percentiles.matching import nearer
 from fairbound.fairness.percentiles.steps import Step
 from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.ranking.exceedance import exceedance
+from fairbound.rows.reading import plain_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +240,7 @@ class GridParity(RowShares):
         """(..., 2 S P) [u | l], each as large as at the worst score whose rank is nearest to that of the threshold.
         shares: (..., S, P) above the thresholds, of which `stated` (..., 2 S P) are the numbers."""
         parts = scores, batch.objective.expand(scores.shape), torch.as_tensor(self.numbers(batch)).expand(scores.shape)
-        flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
+        flat = [plain_array(part.reshape(-1, part.shape[-1])) for part in parts]
         upper = stated.unflatten(-1, (2, *shares.shape[-2:]))[..., 0, :, :]
         own = [part.reshape(-1, *shares.shape[-2:]).double().cpu().numpy() for part in (shares, upper)]
         found = [

@@ -31,6 +31,7 @@ from torch import Tensor
 
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.ranking.exceedance import exceedance
+from fairbound.rows.reading import plain_array
 from fairbound.rows.sparse import SparseRows
 
 ROUNDS, THRESHOLDS, TRIES = 60, 400, 6
@@ -153,9 +154,9 @@ def matched(problem: Any, bounded: Any, x: Tensor) -> Tensor:
         return problem.all_scores(torch.cat([torch.as_tensor(w).to(x), x[n:]])).double().cpu().numpy()
 
     w = Matched(
-        rows.matrices[0] if isinstance(rows, SparseRows) else rows.cpu().numpy(),
+        rows.matrices[0] if isinstance(rows, SparseRows) else plain_array(rows),
         bounded.numbers(batch),
-        batch.objective.cpu().numpy().astype(np.float64),
+        plain_array(batch.objective).astype(np.float64),
         bounded.intervals,
         scores,
     ).moved(x[:n].double().cpu().numpy(), bounded.kappa * (1 - ROUNDING))

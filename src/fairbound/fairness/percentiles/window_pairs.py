@@ -23,6 +23,7 @@ from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.percentiles.steps import step_named
 from fairbound.fairness.percentiles.window_parts import WindowParts
 from fairbound.ranking.exceedance import exceedance
+from fairbound.rows.reading import plain_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class WindowPairs(PairLosses):
     def _exact(self, scores: Tensor, cells: Tensor, weight: Tensor) -> Tensor:
         number = torch.as_tensor(np.append(np.where(self.sets.any(0), self.sets.argmax(0), -1), -1))
         parts = scores, number[cells.cpu()], weight
-        flat = [part.reshape(-1, part.shape[-1]).cpu().numpy() for part in parts]
+        flat = [plain_array(part.reshape(-1, part.shape[-1])) for part in parts]
         found = []
         for s, group, w in zip(*flat, strict=True):
             above = np.pad(
