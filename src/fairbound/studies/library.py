@@ -10,7 +10,7 @@ from typing import Any
 
 from fairbound.base.errors import OptionError
 from fairbound.studies import spec
-from fairbound.studies.checked import known, made
+from fairbound.studies.checked import checked, known, made, table_of
 from fairbound.studies.spec import StudySpec
 
 
@@ -42,20 +42,20 @@ def load_spec(study: str | Path) -> StudySpec:
 
 def parse(table: Mapping[str, Any]) -> StudySpec:
     """The study of a parsed TOML table. Raises: OptionError for an unknown or a missing key, or a wrong value."""
-    values = dict(table)
-    for name, its in ((name, values.get(name, {})) for name in ("data", "methods")):
-        word = name.removesuffix("s")
+    values, where = dict(table), f"study {table.get('name')!r}"
+    for name in ("data", "methods"):
+        word, its = name.removesuffix("s"), checked(where, name, values.get(name, {}), "Mapping[str, Values]")
         several = _for_each(word, its).items()
         values[name] = {k: made(_PARTS[name], f"{word} {k!r}", {"key": k, **v}) for k, v in several}
-    for name, those in ((name, values.get(name, ())) for name in ("items", "figures", "tables")):
-        word = name.removesuffix("s")
+    for name in ("items", "figures", "tables"):
+        word, those = name.removesuffix("s"), checked(where, name, values.get(name, ()), "Sequence[Values]")
         values[name] = tuple(made(_PARTS[name], f"{word} {v.get('key', n)!r}", v) for n, v in enumerate(those))
     for number, shown in enumerate(values["tables"]):
         for key in shown.items:
-            known(f"table {number!r} of study {values.get('name')!r}", "item", key, [i.key for i in values["items"]])
+            known(f"table {number!r} of {where}", "item", key, [i.key for i in values["items"]])
     for name in ("quick", "tuning"):
-        values[name] = made(_PARTS[name], name, values.get(name, {}))
-    return made(StudySpec, f"study {values.get('name')!r}", values)
+        values[name] = made(_PARTS[name], name, table_of(where, name, values.get(name, {})))
+    return made(StudySpec, where, values)
 
 
 def _for_each(word: str, tables: Mapping[str, Any]) -> dict[str, Any]:

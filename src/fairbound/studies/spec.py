@@ -230,6 +230,12 @@ class StudySpec:
         where = f"study {self.name!r}"
         if self.seeds < 1 or self.batch < 1:
             raise OptionError(f"{where}: seeds and batch must be at least 1, got {self.seeds} and {self.batch}.")
+        for table, rows in self.paper.items():
+            for row, columns in rows.items():
+                for column, numbers in columns.items():
+                    if len(numbers) != 2:
+                        name = f"paper.{table}.{row}.{column}"
+                        raise OptionError(f"{where}: {name} must be two numbers, [mean, deviation], got {numbers!r}.")
         figures = [f.key for f in self.figures]
         for item in self.items:
             of = f"item {item.key!r} of {where}"

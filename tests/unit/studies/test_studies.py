@@ -114,10 +114,31 @@ def test_table_3_is_typed_in_as_printed():
         ("methods.alm.each", [0.1], "method 'alm': each is a list of numbers"),
         ("methods.alm-$", {"title": "ALM", "algorithm": "alm", "each": ["one"]}, "each is a list of numbers"),
         ("methods.alm-$", {"title": "ALM", "algorithm": "alm", "each": [1, 2, 1.0]}, "method 'alm-1' is stated twice"),
+        ("seeds", "two", "study 'tiny': seeds must be a whole number, got 'two'"),
+        ("seeds", 1.5, "study 'tiny': seeds must be a whole number, got 1.5"),
+        ("batch", "8", "study 'tiny': batch must be a whole number, got '8'"),
+        ("task", 3, "study 'tiny': task must be a table, with names and their values, got 3"),
+        ("data", "wide", "study 'tiny': data must be a table"),
+        ("data.generated", "wide", "study 'tiny': data.generated must be a table"),
+        ("items", {"key": "main"}, "study 'tiny': items must be a list"),
+        ("quick", 1, "study 'tiny': quick must be a table"),
+        ("quick.seeds", "1", "quick: seeds must be a whole number, got '1'"),
+        ("methods.alm.title", 3, "method 'alm': title must be a text, got 3"),
+        ("methods.alm.record_every", 0.5, "method 'alm': record_every must be a whole number or a text, got 0.5"),
+        ("methods.alm.grid", {"step_size": 0.1}, "method 'alm': grid.step_size must be a list, got 0.1; write [0.1]"),
+        ("items.0.data", "generated", "item 'main': data must be a list, got 'generated'; write ['generated'] for one"),
+        ("items.0.together", "no", "item 'main': together must be True or False, got 'no'"),
+        ("tables.0.columns", "test *", "table 0: columns must be a list, got 'test *'"),
+        ("tables.0.columns", ["test *", 3], "table 0: columns[1] must be a text, got 3"),
+        ("data.generated.task.groups", "0", "method 'sgd': groups must be a list"),
+        ("task.validation", "a half", "validation must be a number, got 'a half'"),
+        ("paper.table.sgd.seconds", 0.1, "study 'tiny': paper.table.sgd.seconds must be a list, got 0.1"),
+        ("paper.table.sgd.seconds", [0.1], "paper.table.sgd.seconds must be two numbers, [mean, deviation], got [0.1]"),
+        ("paper.table.sgd.seconds", [0.1, "0.02"], "paper.table.sgd.seconds[1] must be a number, got '0.02'"),
     ],
 )
 def test_a_wrong_study_says_what_is_wrong(path, value, said):
-    with pytest.raises(OptionError, match="(?s)" + said.replace("(", r"\(").replace("[", r"\[")):
+    with pytest.raises(OptionError, match="(?s)" + re.escape(said)):
         parse(changed(TABLE, path, value))
 
 
@@ -134,7 +155,7 @@ def test_each_number_of_a_table_is_a_table_of_its_own():
 def test_a_missing_key_and_bad_files_are_named(tmp_path):
     table = json.loads(json.dumps(TABLE))
     del table["data"]["generated"]["task"]["group"]
-    with pytest.raises(OptionError, match=r"data 'generated' with method 'sgd': missing 1 required .* 'group'"):
+    with pytest.raises(OptionError, match="data 'generated' with method 'sgd': 'group' must be stated"):
         parse(table)
     with pytest.raises(OptionError, match="did you mean 'deep-benchmark'"):
         load_spec("deep-benchmarks")
