@@ -21,6 +21,7 @@ from fairbound.tables.options import TableOptions
 OTHER = "(other)"
 TO_NUMBERS = "correct such cells or leave them empty (missing), and make it a column of numbers (pandas.to_numeric)"
 LOOKED_AT = 100  # texts of a column, evenly spread
+MOST_WORDS = 0.1  # of the different texts of a column whose others are numbers
 ROWS_AT_ONCE = 1 << 15  # so that what is made of codes stays in the cache
 
 
@@ -171,12 +172,17 @@ def meant(texts: Sequence[str]) -> str:
         return f"; they look like numbers kept as text, such as {quantity or some[0]!r}: make it a column of numbers (pandas.to_numeric){where}"
     if quantity and 2 * len(others) < len(texts):
         return f"; most look like numbers, such as {quantity!r}, but not {others[0]!r}: {TO_NUMBERS}"
-    if not all(_NUMBER.fullmatch(text) for text in some):
+    words = [text for text in others if not _NUMBER.fullmatch(text)]
+    if len(words) > MOST_WORDS * len(texts) or any(re.search(r"\d", text) for text in words):
         return ""
-    return (
-        f"; they look like numbers, such as {some[0]!r}: remove signs, units and separators of thousands, so that they are "
-        "read as numbers"
-    )
+    if len(words) == len(others):
+        number = next(filter(is_number, texts))
+        return f"; most are numbers, such as {number!r}, but not {words[0]!r}: where it is no code, {TO_NUMBERS}"
+    signed = next(text for text in others if _NUMBER.fullmatch(text))
+    plainly = "remove signs, units and separators of thousands, so that they are read as numbers"
+    if words:
+        return f"; most look like numbers, such as {signed!r}, but not {words[0]!r}: leave such cells empty (missing), and {plainly}"
+    return f"; they look like numbers, such as {signed!r}: {plainly}"
 
 
 def is_quantity(text: str) -> bool:

@@ -53,9 +53,11 @@ def texts(decimals, gap=None):
         ([str(i) for i in range(ROWS)], "make it a column of numbers (pandas.to_numeric) where it is no code."),
         ([f"{i},5 %" for i in range(ROWS)], "such as '0,5 %': remove signs, units and separators of thousands, so"),
         (texts(3, gap=7), "but not 'n/a': correct such cells or leave them empty (missing), and make it a column of numbers"),
+        (["unknown" if i % 9 == 0 else str(i) for i in range(ROWS)], "; most are numbers, such as '1', but not 'unknown': where it is no code, correct such cells or leave them empty (missing), and make"),
+        (["unknown" if i % 9 == 0 else f"{i},5 %" for i in range(ROWS)], "such as '1,5 %', but not 'unknown': leave such cells empty (missing), and remove signs, units"),
         ([f"PC {i}" if i % 9 == 0 else str(113 * i) for i in range(ROWS)], "nearly unique, like a name or an identifier."),
     ],
-    ids=["decimals", "below 0", "whole", "with a unit", "with n/a", "tickets"],
+    ids=["decimals", "below 0", "whole", "with a unit", "with n/a", "with a word", "unit and word", "tickets"],
 )  # fmt: skip
 def test_a_dropped_column_is_warned_of_with_what_would_keep_it(cells, advice):
     for fit in (TableEncoder().fit, TableEncoder().fit_transform, TableEncoder().set_output(transform="pandas").fit):
