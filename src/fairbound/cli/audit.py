@@ -53,7 +53,7 @@ from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits, decided_scores, said_of_scores
 from fairbound.tables import Chunks, Encoded
-from fairbound.tables.files import is_parquet
+from fairbound.tables.parquet import is_parquet
 
 
 def run_audit(options: AuditOptions) -> Outcome:

@@ -30,7 +30,7 @@ from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.chunks import ROWS
-from fairbound.tables.files import is_parquet, whole_numbers
+from fairbound.tables.parquet import is_parquet, whole_numbers
 
 NOT_WRITTEN = (
     ".tsv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".feather", ".arrow", ".orc", ".avro", ".zip", ".bz2", ".xz", ".zst",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fairbound.base.names import shortlist
 
-_MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
-_UNIT = rf"{_MONEY}|%"
+MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
+_UNIT = rf"{MONEY}|%"
 _BLANKS = " \u00a0\u202f"
 _TIMES = {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "mn": 1e6, "bn": 1e9, "B": 1e9}
 _WITHOUT_UNIT = ("k", "K", "M")
@@ -37,7 +37,7 @@ _BRACKETS = re.compile(
 _NUMBER = rf"\d(?:[\d.,'’{_BLANKS}]*\d)?"
 _WORD = r"(?:[^\W\d]{1,8}\.?)?"
 _LIKE_MONEY = re.compile(
-    rf"[+-]?\(?(?:(?:{_MONEY})[{_BLANKS}]?{_NUMBER}[{_BLANKS}]?{_WORD}|{_NUMBER}[{_BLANKS}]?{_WORD}[{_BLANKS}]?(?:{_MONEY}))\)?"
+    rf"[+-]?\(?(?:(?:{MONEY})[{_BLANKS}]?{_NUMBER}[{_BLANKS}]?{_WORD}|{_NUMBER}[{_BLANKS}]?{_WORD}[{_BLANKS}]?(?:{MONEY}))\)?"
 )
 
 
@@ -161,47 +161,62 @@ def _like_money(text: str) -> bool:
     return _LIKE_MONEY.fullmatch(text.strip()) is not None
 
 
-def decimal_mark(written: Written) -> str:
-    """The mark before decimals in columns of `written_amounts` whose file says nothing of it, where commas do not
-    separate fields: "," unless they stand between thousands for sure, as in $1,234,567, or in all amounts of money
-    before three digits, and no column says otherwise."""
-    mark = ","
-    for either in written.values():
-        comma, point = either[","], either["."]
-        if point.other and not comma.other:
-            return ","
-        money = any("," in cell and re.search(_MONEY, cell) for cell in point.numbers)
-        if not point.other and (comma.other or money):
-            mark = "."
-    return mark
+@dataclass
+class Said:
+    """What a reader should know of columns of amounts. read: which were read so that have signs, marks between thousands
+    or marks that may be either, with a cell each. either: columns with marks that may be either; sure: columns that are
+    none with the other mark before decimals. text: why columns stay text."""
+
+    read: dict[Any, str] = field(default_factory=dict)
+    either: set[Any] = field(default_factory=set)
+    sure: set[Any] = field(default_factory=set)
+    text: dict[Any, str] = field(default_factory=dict)
+
+    def add(self, other: Said) -> None:
+        """What was said of another part of the file."""
+        self.read |= other.read
+        self.either |= other.either
+        self.sure |= other.sure
+        self.text |= other.text
+
+    def lines(self, decimal: str, columns: Sequence[Any], left_out: Collection[Any] = ()) -> list[str]:
+        """In sentences. decimal: the mark before decimals. columns: of the file, in order. left_out: those that are not read
+        as numbers after all."""
+        read = [name for name in columns if name in self.read and name not in left_out]
+        said = [self.text[name] for name in columns if name in self.text]
+        if not read:
+            return said
+        other_mark, either = OTHER_MARK[decimal], not (self.either - self.sure).isdisjoint(read)
+        hint = f' If {other_mark!r} begins decimals there, pass decimal="{other_mark}".' if either else ""
+        return [f"read as numbers: {shortlist(self.read[name] for name in read)}.{hint}", *said]
 
 
-def read_amounts(frame: Any, written: Written, decimal: str, told: set[str]) -> list[str]:
+def read_amounts(
+    frame: Any, written: Written, decimal: str, told: set[str], numbers: Collection[Any] = frozenset()
+) -> Said:
     """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`.
     decimal: the mark before decimals, "." or ",". told: what was said of earlier parts, which is not said again, and to
-    which this adds.
-
-    Returns what a reader should know: which columns were read so that have signs, marks between thousands, or commas
-    that may be either mark; and which stay text though most cells are or may be numbers, with what to do.
-    """
-    read, said, other_mark, either = [], [], OTHER_MARK[decimal], False
+    which this adds. numbers: columns that are numbers even where no cell has a mark or a sign. Returns what is said."""
+    out, other_mark = Said(), OTHER_MARK[decimal]
     for name, by_mark in written.items():
         found, otherwise = by_mark[decimal], by_mark[other_mark]
         commas = [cell for cell in found.numbers if "," in cell]
-        if found.alike and not found.other and not found.doubtful and (found.marked or commas):
+        written_so = found.marked or commas or name in numbers
+        if found.alike and not found.other and not found.doubtful and written_so:
             frame[name] = frame[name].map(found.numbers, na_action="ignore").astype(float)
-            if (found.marked or not otherwise.other) and f"{name} read" not in told:
+            if otherwise.other:
+                out.sure.add(name)
+            elif any("," in cell or "." in cell for cell in found.numbers):
+                out.either.add(name)
+            shown = (*found.marked, *(() if otherwise.other else commas))
+            if shown and f"{name} read" not in told:
                 told.add(f"{name} read")
-                cell = (*found.marked, *commas)[0]
-                read.append(f"{name!r} ({cell!r} as {found.numbers[cell]:.15g}{_below_zero(found, cell)})")
-                either |= bool(commas) and not otherwise.other
+                cell = shown[0]
+                out.read[name] = f"{name!r} ({cell!r} as {found.numbers[cell]:.15g}{_below_zero(found, cell)})"
         elif f"{name} text" not in told and (why := _why_text(name, found, otherwise, other_mark)):
             told.add(f"{name} text")
-            said += why
-    if read:
-        hint = f' If {other_mark!r} begins decimals there, pass decimal="{other_mark}".' if either else ""
-        said.insert(0, f"read as numbers: {shortlist(read)}.{hint}")
-    return said
+            out.text[name] = why
+    return out
 
 
 def _below_zero(found: Amounts, shown: str) -> str:
@@ -210,14 +225,14 @@ def _below_zero(found: Amounts, shown: str) -> str:
     return f", {cells[0]!r} as {found.numbers[cells[0]]:.15g}" if cells and cells[0] != shown else ""
 
 
-def _why_text(name: str, found: Amounts, otherwise: Amounts, other_mark: str) -> list[str]:
-    """What is said of a column that stays text, if anything. otherwise: as read with the other mark before decimals."""
+def _why_text(name: str, found: Amounts, otherwise: Amounts, other_mark: str) -> str:
+    """What is said of a column that stays text, "" if nothing. otherwise: as read with the other mark before decimals."""
     begins = f"the column {name!r} is read as text"
     if found.other and not otherwise.other and not otherwise.doubtful:
-        return [
+        return (
             f"{begins}, since {other_mark!r} does not begin decimals in this file ({found.other[0]!r}). If it does, pass "
             f'decimal="{other_mark}"; numbers may also be written plainly, such as 1015.5.'
-        ]
+        )
     cells = len(found.numbers) + len(found.doubtful) + len(found.other)
     if found.other:
         odd = [text for text in found.other if _like_money(text)]
@@ -225,20 +240,15 @@ def _why_text(name: str, found: Amounts, otherwise: Amounts, other_mark: str) ->
             found.marked and len(found.other) <= (1 - _MOSTLY) * cells
         )
         if cells - len(found.other) + len(odd) < _FEWEST or not likely:
-            return []
+            return ""
         if len(odd) > len(found.other) / 2:
-            return [
-                f"{begins}, though its cells look like amounts, such as {odd[0]!r}. If they are, write them plainly, such as 1015.5."
-            ]
-        return [
-            f"{begins}: most cells are numbers such as {(*found.marked, *odd)[0]!r}, not {found.other[0]!r}. Correct these or leave them empty."
-        ]
+            return f"{begins}, though its cells look like amounts, such as {odd[0]!r}. If they are, write them plainly, such as 1015.5."
+        return f"{begins}: most cells are numbers such as {(*found.marked, *odd)[0]!r}, not {found.other[0]!r}. Correct these or leave them empty."
     if found.doubtful:
         likely = bool(found.numbers) or any(text.strip()[-1] in _WITHOUT_UNIT for text in found.doubtful)
-        return [f"{begins}, since {found.doubtful[0]!r} may be a number or a code. If it is a number, write it plainly, such as 1015.5."] if likely else []  # fmt: skip
+        doubt = f"since {found.doubtful[0]!r} may be a number or a code. If it is a number, write it plainly, such as 1015.5."
+        return f"{begins}, {doubt}" if likely else ""
     if not found.marked:
-        return []
+        return ""
     cell = repr(found.marked[0])
-    return [
-        f"{begins}: its cells are numbers such as {cell}, but not of one unit and one mark between thousands. Write them alike."
-    ]
+    return f"{begins}: its cells are numbers such as {cell}, but not of one unit and one mark between thousands. Write them alike."

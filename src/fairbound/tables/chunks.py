@@ -18,9 +18,10 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import take_rows
-from fairbound.tables.files import Reading, check_written, csv_parts, is_parquet, parquet_parts
+from fairbound.tables.files import Reading, check_written, csv_parts
 from fairbound.tables.kinds import Kinds
 from fairbound.tables.opening import check_plain
+from fairbound.tables.parquet import is_parquet, parquet_parts
 
 ROWS = 1 << 16
 
@@ -52,9 +53,9 @@ class Chunks:
         self._parts, self._folder = parts, folder
         self._rows: np.ndarray | None = None
         self._length: int | None = None
-        self._whole: list[
-            int
-        ] = []  # rows of all parts, once they were read; one list of all that is made of these parts
+        # rows of all parts, once they were read; one list of all that is made of these parts
+        self._whole: list[int] = []
+        self._reading: Reading | None = None
 
     @classmethod
     def read(
@@ -69,8 +70,8 @@ class Chunks:
         kinds: Kinds | None = None,
     ) -> Chunks:
         """A Parquet file (by its name, .parquet or .pq) or a CSV file, `rows` rows at a time; columns: these alone.
-        encoding, decimal, kinds: of a CSV file, as in `read_table`; it is looked through once before, so that a column
-        is read alike in all parts.
+        encoding, decimal, kinds: of a CSV file, as in `read_table`; it is looked through before, so that a column is
+        read alike in all parts.
 
         Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas.
         A damaged part raises when it is read.
@@ -85,7 +86,14 @@ class Chunks:
         if is_parquet(path):
             return cls(lambda: parquet_parts(path, rows, names), folder=folder)
         reading = Reading()
-        return cls(lambda: csv_parts(path, rows, names, encoding, decimal, reading, kinds), folder=folder)
+        out = cls(lambda: csv_parts(path, rows, names, encoding, decimal, reading, kinds), folder=folder)
+        out._reading = reading
+        return out
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Of a CSV file that was begun to be read, its mark before decimals as `Reading.marks` has it; else {}."""
+        return {} if self._reading is None else self._reading.marks
 
     def __iter__(self) -> Iterator[Any]:
         at = 0

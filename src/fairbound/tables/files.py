@@ -9,17 +9,19 @@ import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionError, silenced
 from fairbound.base.extras import extra
-from fairbound.tables.amounts import OTHER_MARK, decimal_mark, read_amounts, written_amounts
+from fairbound.tables.amounts import OTHER_MARK, Said, Written, read_amounts, written_amounts
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
+from fairbound.tables.marks import ALIKE, Mark, Marks
 from fairbound.tables.notation import MISSING_WORDS
 from fairbound.tables.opening import DAMAGED, check_plain, damaged, how_written, opened, read_text, undecoded
+from fairbound.tables.parquet import is_parquet, parquet_parts, whole_numbers
 from fairbound.tables.records import any_field_size, before_header, begins_at, check_widths, first_lines, records, sniff
 
 INDEX = "Unnamed: 0"
@@ -44,8 +46,9 @@ def read_table(
     encoding: of the text, such as "cp1252"; a byte order mark (UTF-8, UTF-16, UTF-32) goes before it, and without
     either it is UTF-8.
     decimal: the mark before decimals, "." or ",". Without it it is "." where commas separate; where ``;`` or tab does,
-    both are read, and a comma that may be either mark is taken as the other columns have it, else between thousands of
-    money and before decimals of others. A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as
+    both are read, and a mark that may be either is taken as the other columns have it. Else a comma stands between
+    thousands of money and beside whole numbers below 1,000 without one, and before decimals of others, and a point of
+    plain numbers before decimals, with a DataWarning. A column of text all of whose cells are numbers ($1,015; 1.015,50 €; 12 % as
     12; 1 015; ($30) as -30; $1.2k as 1200) is read as numbers, with a DataWarning that says so; another one warns of a
     column that stays text though it may be numbers.
     kinds: how single columns are read, such as Kinds(text=frozenset({"code"})). Kinds(keys=frozenset({"sex"})) reads
@@ -57,23 +60,30 @@ def read_table(
     file, or text in another encoding; OptionError for an unknown encoding or decimal mark, and for either with a
     Parquet file; ImportError without pandas.
     """
+    return table_and_marks(path, encoding, decimal, kinds)[0]
+
+
+def table_and_marks(
+    path: str | os.PathLike[str], encoding: str | None, decimal: str | None, kinds: Kinds | None
+) -> tuple[Any, dict[str, str]]:
+    """As `read_table`, and its mark before decimals as `Reading.marks` has it."""
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
 
-    path, kinds = Path(path), kinds or Kinds()
+    path, kinds, reading = Path(path), kinds or Kinds(), Reading()
     check_written(path, encoding, decimal)
     check_plain(path)
     if is_parquet(path) and path.is_file():
-        return pd.concat([whole_numbers(part, kinds.keys) for part in parquet_parts(path, 1 << 20)]).reset_index(
-            drop=True
-        )
+        parts = [whole_numbers(part, kinds.keys) for part in parquet_parts(path, 1 << 20)]
+        return pd.concat(parts).reset_index(drop=True), {}
     text = read_text(path, encoding)
     separator, header = sniff(path, text)
     _check_header(path, header, set())
+    known = reading.known_mark(separator, decimal, kinds)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
-            how = {**_as_read(text, separator, decimal), **kinds.as_read(header)}
+            how = {**_as_read(text, separator, known), **kinds.as_read(header)}
             frame = pd.read_csv(io.StringIO(text), **how)
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
@@ -89,9 +99,22 @@ def read_table(
     for cells in [_texts(io.StringIO(text), how, header, doubtful)] if doubtful else ():
         codes = [name for name in doubtful if kinds.are_codes(name, cells[name].dropna().unique())]
         frame[codes] = cells[codes]
-    _take_amounts(path, frame, separator, decimal, {}, set(), kinds)
+    written = _written(frame, kinds)
+    if reading.mark is None:
+        found = Marks()
+        found.add(frame, written)
+        if columns := found.doubtful():
+            cells = _texts(io.StringIO(text), how, header, columns)
+            for name in columns:
+                found.add_written(name, cells[name].dropna().unique())
+        reading.mark = found.settled()
+        if again := list(reading.mark.thousands):
+            frame[again] = cells[again]
+            written |= _written(frame[again], kinds)
+        _warn(path, reading.mark.lines(header))
+    _warn(path, _take_amounts(frame, written, reading.mark, reading.told).lines(reading.mark.of_texts, list(frame)))
     kinds.named(frame)
-    return frame
+    return frame, reading.marks
 
 
 def _texts(source: Any, how: dict[str, Any], header: Sequence[str], columns: Sequence[str]) -> Any:
@@ -103,19 +126,6 @@ def _texts(source: Any, how: dict[str, Any], header: Sequence[str], columns: Seq
     if hasattr(found, "columns"):
         found.columns = [str(name).strip() for name in found.columns]
     return found
-
-
-def whole_numbers(part: Any, columns: Collection[str]) -> Any:
-    """A part of a Parquet file as a pandas frame, in which those columns stay whole numbers where some are missing."""
-    frame = part.to_pandas()
-    for name in columns:
-        if (
-            name in frame
-            and frame[name].dtype.kind == "f"
-            and str(part.schema.field(name).type).startswith(("int", "uint"))
-        ):
-            frame[name] = part.select([name]).to_pandas(integer_object_nulls=True)[name]
-    return frame
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
@@ -148,37 +158,33 @@ def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: s
         ) from None
 
 
-def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Whether the file's name says that it is Parquet."""
-    return Path(path).suffix.lower() in (".parquet", ".pq")
-
-
-def parquet_parts(path: str | os.PathLike[str], rows: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """The rows of a Parquet file as pyarrow tables of at most `rows` rows; columns: these alone.
-
-    Raises: DataError for a damaged file, and for one without rows; ImportError without pyarrow.
-    """
-    with extra("parquet", "reading Parquet files needs pyarrow"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    try:
-        names = None if columns is None else list(columns)
-        with pq.ParquetFile(path, pre_buffer=False) as file:  # with threads it keeps most of the file in memory
-            for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
-                yield pa.Table.from_batches([batch])
-            if not file.metadata.num_rows:
-                raise NoRowsError(f"{path}: the file has no rows.", file.schema_arrow.names)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
-
-
 @dataclass
 class Reading:
-    """What has been done with a CSV file that is read in parts, each time it is read."""
+    """What has been done with a CSV file that is read in parts, each time it is read. mark: before its decimals, None
+    until it is known. marks: what a model that is trained on the file remembers of it, by separator; {} where the mark
+    follows from the separator, or no number of the file has one."""
 
     told: set[str] = field(default_factory=set)
     even: bool = False
     kinds: Kinds | None = None
+    mark: Mark | None = None
+    _separator: str = ","
+    _stated: bool = False
+
+    def known_mark(self, separator: str, decimal: str | None, kinds: Kinds) -> str | None:
+        """The mark before decimals as far as it is known before the numbers are looked at. decimal: as stated.
+        Raises: OptionError where saved models contradict each other."""
+        self._separator, self._stated = separator, decimal is not None
+        known = decimal or kinds.decimal_under(separator) or ("." if separator == "," or kinds.verbatim else None)
+        if known is not None:
+            self.mark = Mark(known)
+        return known
+
+    @property
+    def marks(self) -> dict[str, str]:
+        if self.mark is None or self.mark.decimal is None or (self._separator == "," and not self._stated):
+            return {}
+        return {one: self.mark.decimal for one in (ALIKE if self._separator in ALIKE else (self._separator,))}
 
     def check_widths(self, path: Path, zipped: bool, encoding: str, separator: str, width: int) -> None:
         """Raises: DataError with the first line that is longer or shorter than the header."""
@@ -219,20 +225,25 @@ def csv_parts(
         raise undecoded(f"{path}: the header line", encoding, error) from None
     _check_header(path, header, reading.told)
     how = {
-        **_as_read(first, separator, decimal),
+        **_as_read(first, separator, reading.known_mark(separator, decimal, kinds)),
         "chunksize": rows,
         "encoding": encoding,
         "compression": "gzip" if zipped else None,
         "usecols": None if columns is None else lambda name: str(name).strip() in columns,
     }
-    file = _File(path, zipped, encoding, separator, header, decimal, how)
+    file = _File(path, zipped, encoding, separator, header, how)
     try:
         if columns is not None:  # pandas passes over what is wrong in columns that it leaves out
             reading.check_widths(path, zipped, encoding, separator, len(header))
+        if reading.mark is None:
+            reading.mark = _settled_mark(file, kinds, reading) if kinds.look else Mark(None)
+            _warn(path, reading.mark.lines(header if columns is None else columns))
         if reading.kinds is None:
             wanted = header if columns is None else columns
             reading.kinds = _looked_through(file, wanted, kinds, reading) if kinds.look else kinds
-        yield from _parts(file, reading.kinds, reading)
+        for frame, said in _parts(file, reading.kinds, reading):
+            _warn(path, said.lines(reading.mark.of_texts, list(frame)))
+            yield frame
     except UnicodeError as error:
         raise undecoded(f"{path}: the file", encoding, error) from None
     except DAMAGED as error:
@@ -250,17 +261,14 @@ class _File(NamedTuple):
     encoding: str
     separator: str
     header: Sequence[str]
-    decimal: str | None
     how: dict[str, Any]
 
 
-def _parts(file: _File, kinds: Kinds, reading: Reading) -> Iterator[Any]:
-    """The parts of the file, each read by itself."""
+def _frames(file: _File, kinds: Kinds, reading: Reading, texts: Collection[str] = ()) -> Iterator[Any]:
+    """The parts of the file as pandas reads them. texts: columns that are text at first."""
     import pandas as pd
 
-    settled: dict[str, frozenset[str]] = {}
-    decimal = file.decimal
-    with pd.read_csv(file.path, **{**file.how, **kinds.as_read(file.header)}) as reader:
+    with pd.read_csv(file.path, **{**file.how, **kinds.with_text(texts).as_read(file.header)}) as reader:
         while True:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -271,23 +279,47 @@ def _parts(file: _File, kinds: Kinds, reading: Reading) -> Iterator[Any]:
                 raise _no_rows(file.path, file.header)
             if len(file.header) > 1 and frame.iloc[:, -1].isna().any():
                 reading.check_widths(file.path, file.zipped, file.encoding, file.separator, len(file.header))
-            frame = _without_index(frame)
-            decimal = _take_amounts(file.path, frame, file.separator, decimal, settled, reading.told, kinds)
-            kinds.named(frame)
-            yield frame
+            yield _without_index(frame)
+
+
+def _parts(file: _File, kinds: Kinds, reading: Reading) -> Iterator[tuple[Any, Said]]:
+    """The parts of the file, each read by itself, and what is said of their amounts."""
+    assert reading.mark is not None
+    settled: dict[str, frozenset[str]] = {}
+    for frame in _frames(file, kinds, reading, reading.mark.thousands):
+        written = _written(frame, kinds, settled)
+        settled |= {name: found[reading.mark.of_texts].settled for name, found in written.items()}
+        said = _take_amounts(frame, written, reading.mark, reading.told)
+        kinds.named(frame)
+        yield frame, said
+
+
+def _settled_mark(file: _File, kinds: Kinds, reading: Reading) -> Mark:
+    """The mark before decimals that the whole file shows, in all its columns."""
+    found, file = Marks(), file._replace(how={**file.how, "usecols": None})
+    for frame in _frames(file, kinds, reading):
+        found.add(frame, _written(frame, kinds))
+    if columns := found.doubtful():
+        with _texts(file.path, file.how, file.header, columns) as parts:
+            for cells in parts:
+                for name, texts in _without_index(cells).items():
+                    found.add_written(name, texts.dropna().unique())
+    return found.settled()
 
 
 def _looked_through(file: _File, columns: Sequence[str], kinds: Kinds, reading: Reading) -> Kinds:
-    """The kinds with those columns as text that are not numbers in the whole file."""
+    """The kinds with those columns as text that are not numbers in the whole file. Warns: DataWarning of its amounts."""
     if kinds.verbatim or all(name in kinds.text or name in kinds.numbers for name in columns):
         return kinds
-    looked, doubtful = Looked(), set[str]()
+    assert reading.mark is not None
+    looked, doubtful, said = Looked(), set[str](), Said()
     with opened(file.path, file.zipped, file.encoding) as lines:
         zeros = zeros_before(blocks_of(lines), file.separator)
     with silenced(DataWarning):
-        for frame in _parts(file, kinds, Reading(even=reading.even)):
+        for frame, of_part in _parts(file, kinds, reading):
             looked.add(frame)
             doubtful.update(kinds.doubtful(frame, zeros))
+            said.add(of_part)
     codes = set[str]()
     doubtful -= looked.mixed
     if doubtful:
@@ -295,13 +327,15 @@ def _looked_through(file: _File, columns: Sequence[str], kinds: Kinds, reading: 
             for cells in parts:
                 cells.columns = [str(name).strip() for name in cells.columns]
                 codes.update(name for name in cells if kinds.are_codes(name, cells[name].dropna().unique()))
-    return kinds.with_text(codes | {name for name in looked.mixed if name not in kinds.numbers})
+    texts = codes | {name for name in looked.mixed if name not in kinds.numbers}
+    _warn(file.path, said.lines(reading.mark.of_texts, columns, texts))
+    return kinds.with_text(texts)
 
 
-def _as_read(text: str, separator: str, decimal: str | None) -> dict[str, Any]:
-    """What `pandas.read_csv` is told of every file. text: its first lines, or all."""
+def _as_read(text: str, separator: str, mark: str | None) -> dict[str, Any]:
+    """What `pandas.read_csv` is told of every file. text: its first lines, or all. mark: as of `Reading.known_mark`."""
     return {
-        "sep": separator, "decimal": decimal or ".", "keep_default_na": False, "na_values": MISSING_WORDS,
+        "sep": separator, "decimal": "," if mark == "," else ".", "keep_default_na": False, "na_values": MISSING_WORDS,
         "skiprows": before_header(text), "skipinitialspace": True, "index_col": False, "low_memory": False,
     }  # fmt: skip
 
@@ -330,24 +364,23 @@ def _without_index(frame: Any) -> Any:
     return frame.drop(columns=INDEX) if frame.columns[0] == INDEX and len(frame.columns) > 1 else frame
 
 
-def _take_amounts(
-    path: Path,
-    frame: Any,
-    separator: str,
-    decimal: str | None,
-    settled: dict[str, frozenset[str]],
-    told: set[str],
-    kinds: Kinds,
-) -> str:
-    """Make numbers of the frame's text columns that hold amounts, with a warning; returns the mark before decimals.
-    settled: by column what earlier parts of the file have settled, to which this part adds. told: as of
-    `read_amounts`. kinds: whose text stays text."""
-    written = {} if kinds.verbatim else written_amounts(frame[[n for n in frame if n not in kinds.text]], settled)
-    decimal = decimal or ("." if separator == "," else decimal_mark(written))
-    settled |= {name: found[decimal].settled for name, found in written.items()}
-    for line in read_amounts(frame, written, decimal, told):
+def _written(frame: Any, kinds: Kinds, settled: dict[str, frozenset[str]] | None = None) -> Written:
+    """The `written_amounts` of a part, but for columns whose text stays text."""
+    return {} if kinds.verbatim else written_amounts(frame[[n for n in frame if n not in kinds.text]], settled)
+
+
+def _take_amounts(frame: Any, written: Written, mark: Mark, told: set[str]) -> Said:
+    """Make numbers of the frame's columns that hold amounts; what is said of them. told: as of `read_amounts`."""
+    said = read_amounts(frame, written, mark.of_texts, told, mark.thousands)
+    for name in mark.thousands.intersection(frame):
+        if frame[name].isna().all():
+            frame[name] = frame[name].astype(float)
+    return said
+
+
+def _warn(path: Path, lines: Iterable[str]) -> None:
+    for line in lines:
         warnings.warn(f"{path}: {line}", DataWarning, stacklevel=4)
-    return decimal
 
 
 def line_of(path: str | os.PathLike[str], row: int, unclosed: bool = False) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -161,7 +162,16 @@ def test_commas_that_may_be_either_mark_are_said_with_the_way_to_state_it(tmp_pa
     "columns, value",
     [
         (["$1,015", "$20", "$1,815"], 1015),  # money has no three decimals
-        (["1,015", "20", "1,815"], 1.015),
+        (
+            ["1,015", "20", "1,815"],
+            1015,
+        ),  # nor has a column whose marks all stand before three digits, but for small numbers
+        (["1,015", "0", "1,815"], 1.015),
+        (["1,015", "2000", "1,815"], 1.015),
+        (["1,015", "2,125", "1,815"], 1.015),
+        (["1,015;31.97", "2,125;18.75", "1,815;67.25"], 1015),  # a plain number says what a point is
+        (["1,015;1.125", "2,125;2.5", "1,815;3"], 1015),
+        (["1,015;1.125", "2,125;2.875", "1,815;3.125"], 1.015),
         (["12,125 %", "20 %", "1,815 %"], 12.125),
         (["1,015;$1,015.00", "20;$2,000", "1,815;$30"], 1015),  # the second column says what commas are
         (["1,015;1,234,567", "20;5", "1,815;6"], 1015),
@@ -176,6 +186,77 @@ def test_commas_that_may_be_either_mark_follow_the_other_columns(tmp_path, colum
     assert read_table(path)["a"][0] == value
     parts = list(csv_parts(path, rows=2))
     assert parts[0]["a"].iloc[0] == value and parts[1]["a"].iloc[0] == {1015: 1815}.get(value, 1.815)
+
+
+POINTS = [
+    (
+        ["2.581;1.236,42", "640;3,5", "1.000;7"],
+        2581,
+    ),  # the second column has decimal commas, so points are between thousands
+    (["2.581;31,97", "640;18,75", "1.000;7"], 2581),
+    (
+        ["2.581;1,015 %", "640;2,125 %", "1.000;7 %"],
+        2581,
+    ),  # beside small numbers without a point, and commas that may be decimals
+    (["2.581;1.015 €", "2.640;20 €", "1.000;7 €"], 2581),  # money has no three decimals
+    (["2.581;31,97", "0.640;18,75", "1.000;7"], 2.581),  # 0.640 is no thousand
+    (["2.581;31,97;0.5", "640;18,75;2", "1.000;7;3"], 2.581),  # points and commas begin decimals in this file
+    (["2.581;a", "640;b", "1.000;c"], 2.581),
+    (["2.581;31.97", "640;18.75", "1.000;7"], 2.581),
+]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize(("rows", "value"), POINTS)
+@pytest.mark.filterwarnings("ignore::fairbound.base.errors.DataWarning")
+def test_points_of_plain_numbers_follow_the_other_columns(tmp_path, rows, value, separator):
+    path = tmp_path / "a.csv"
+    rows = [f"{row};x" for row in rows]
+    lines = ["a;b;c;d"[: 2 * rows[0].count(";") + 1], *rows, *([";" * rows[0].count(";")] * 3)]
+    path.write_text("\n".join(lines).replace(";", separator) + "\n", encoding="utf-8")
+    wanted = [
+        value,
+        0.64 if rows[1].startswith("0") else 2640 if rows[1].startswith("2") else 640,
+        1000 if value > 3 else 1,
+    ]
+    for frame in (read_table(path), pd.concat(csv_parts(path, rows=2), ignore_index=True)):
+        np.testing.assert_array_equal(frame["a"], [*wanted, np.nan, np.nan, np.nan])
+
+
+def test_points_that_may_stand_between_thousands_are_said_with_the_way_to_state_it(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a;b\n2.581;x\n640;y\n")
+    said = (
+        r"points begin decimals in 'a' \('2.581' as 2.581\). If they stand between thousands there, pass decimal=\",\""
+    )
+    for read in (read_table, lambda path: list(csv_parts(path, rows=1))):
+        with pytest.warns(DataWarning, match=said) as seen:
+            read(path)
+        assert len(seen) == 1
+    with pytest.warns(DataWarning, match=r"read as numbers: 'a' \('2.581' as 2581\). If '.' begins decimals there"):
+        assert read_table(path, decimal=",")["a"].tolist() == [2581, 640]
+    for plainly in ("2.581;7.5", "2.50;7", "2;7"):  # nothing is in doubt
+        path.write_text(f"a;b\n{plainly}\n640;9\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read_table(path)
+
+
+def test_a_file_in_parts_is_read_and_spoken_of_as_the_whole_file_is(tmp_path):
+    """The first part has no cell of 1,000 or more in the column that says what commas are."""
+    path = tmp_path / "a.csv"
+    rows = [f"{1000 + 7 * i:,};{100 * i + 0.25:,.2f};{'' if i % 3 else '$5'}" for i in range(40)]
+    path.write_text("\n".join(["inc;bal;fee", *rows]) + "\n")
+    with pytest.warns(DataWarning) as of_whole:
+        whole = read_table(path)
+    with pytest.warns(DataWarning) as of_parts:
+        parts = pd.concat(csv_parts(path, rows=5), ignore_index=True)
+    pd.testing.assert_frame_equal(whole, parts)
+    assert whole["inc"].tolist() == [1000 + 7 * i for i in range(40)] and whole["bal"][39] == 3900.25
+    assert [str(one.message) for one in of_parts] == [str(one.message) for one in of_whole] and len(of_whole) == 1
+    with pytest.warns(DataWarning):
+        narrow = pd.concat(csv_parts(path, rows=5, columns=["inc"]), ignore_index=True)  # whatever else is looked at
+    assert narrow["inc"].tolist() == whole["inc"].tolist()
 
 
 def test_a_column_with_a_few_other_cells_stays_text_and_names_one(tmp_path):
