@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fairbound.cli.columns import pandas_part
+from fairbound.cli.saved_model import trained_columns
 from fairbound.estimators.folder import load_folder
 from fairbound.tables import Chunks, Kinds
-from fairbound.tables.files import is_parquet
 from fairbound.tables.notation import WORDS
+from fairbound.tables.parquet import is_parquet
 
 
 def kinds_of(options: Any) -> Kinds:
     """The columns that --text names or saved models dictate, and those that tell persons or groups apart."""
     model = getattr(options, "model", None)  # of a command that trains, a text that is no folder
     named = [Path(p) for what in ("first", "second") if (p := getattr(options, what, None)) and Path(p).is_dir()]
-    folders = [*([model] if isinstance(model, Path) else []), *named]
-    learnt = Kinds.learnt(*(found for folder in folders if (found := load_folder(folder).encoder) is not None))
+    folders = [load_folder(path) for path in (*([model] if isinstance(model, Path) else []), *named)]
+    learnt = Kinds.learnt(*(folder.encoder for folder in folders if folder.encoder is not None))
+    decimals = defaultdict[str, set[str]](set)
+    for folder in folders:
+        for separator, mark in trained_columns(folder).get("decimal", {}).items():
+            decimals[separator].add(mark)
     keys = [
         name for what in ("group", "clusters", "split_by", "qid", "id") for name in stated(getattr(options, what, None))
     ]
     text = learnt.text | set(stated(options.text))
-    return Kinds(text=text, numbers=learnt.numbers - text, keys=frozenset(keys), known=learnt.known)
+    return Kinds(
+        text=text,
+        numbers=learnt.numbers - text,
+        keys=frozenset(keys),
+        known=learnt.known,
+        decimals={separator: frozenset(marks) for separator, marks in decimals.items()},
+    )
 
 
 def as_read_for(model: Any, frame: Any, path: str) -> Any:

@@ -106,7 +106,8 @@ class ReadOptions:
         str | None,
         option(
             "--decimal",
-            help="The mark before decimals in a CSV file: '.' or ','. Default: '.', and both where ; or tab separates.",
+            help="The mark before decimals in a CSV file: '.' or ','. Default: that of a saved model; else '.', and what the columns show where ; or "
+            "tab separates.",
         ),
     ] = None
     text: Annotated[

@@ -38,7 +38,8 @@ from fairbound.fairness.bound import check_clustered
 from fairbound.rows.doubtful import twin_words
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import CLASSES, class_labels, positive_last
-from fairbound.tables import Chunks, Encoded, TableEncoder, read_table
+from fairbound.tables import Chunks, Encoded, TableEncoder
+from fairbound.tables.files import table_and_marks
 
 ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
 """Of a column of labels, the targets and the classes."""
@@ -53,7 +54,8 @@ class InputRows:
     published: row numbers of the publisher's "train" and "test", or empty. weight: (n,) >= 0, or None. path: of the
     file; a named set has none. numbers: (n,) of the rows in the file, None where they are all of it. qid: (n,) the
     query of each row, or None. units: (n,) the person of each row, by the column split_by, or None. cautions: what a
-    reader must know of persons with several rows and of features that are a group.
+    reader must know of persons with several rows and of features that are a group. marks: before decimals in the file, by
+    separator, where its numbers show it.
     """
 
     name: str
@@ -73,6 +75,7 @@ class InputRows:
     split_by: str | None = None
     units: np.ndarray | None = None
     cautions: tuple[str, ...] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -164,7 +167,7 @@ def rows_of_file(
 ) -> InputRows:
     """The rows of the file `options.data`. read: takes the column of labels. query: the column of the query."""
     path = options.data
-    frame = read_table(path, **options.file_format) if chunk_rows is None else None
+    frame, marks = table_and_marks(path, **options.file_format) if chunk_rows is None else (None, {})
     columns = file_columns(options) if frame is None else list(frame.columns)
     label = one_column(options.label, columns, "--label")
     attributes = listed(options.group, columns, "--group", needs_groups)
@@ -215,12 +218,14 @@ def rows_of_file(
         X = frame[features]
     else:  # the features of a file that is read in parts are kept in a file too
         X = Chunks.read(path, rows=chunk_rows, columns=features, folder=tempfile.gettempdir(), **options.file_format)
+        next(iter(X), None)  # looks through the file, and warns: what reads it later is silent
+        marks = X.marks
         X = X if numbers is None else X.take(numbers)
     listed(options.text, columns, "--text")
     X = as_stated(X, options.text)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
-        frame[query] if queries else None, split_by, units_of(frame, by[0]) if by else None, cautions,
+        frame[query] if queries else None, split_by, units_of(frame, by[0]) if by else None, cautions, marks,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from fairbound.report import write_audit
 TRAINED_ON = "data.txt"
 """The file of a model folder that holds the checksum of what it was trained on."""
 COLUMNS = "columns.json"
-"""The file of a model folder that holds the names of the label and of the weights, null without weights."""
+"""The file of a model folder that holds the names of the label and of the weights, null without weights, and the mark before
+decimals of the file trained on, by separator, where its numbers have one that their separator does not tell."""
 HELD_OUT = "held_out.csv"
 """The file beside a report of the rows that the verdict is about, numbered from 0 as they stand in the data."""
 MOST = 20
@@ -33,7 +34,7 @@ def trained_on(folder: Folder | None, checksum: str) -> bool:
 
 
 def trained_columns(folder: Folder) -> dict[str, Any]:
-    """The names of the "label" and of the "weights" that a saved model was trained by; {} where its folder has none."""
+    """What COLUMNS holds of a saved model: "label", "weights" and "decimal"; {} where its folder has none."""
     return json.loads(folder.extras.get(COLUMNS, "{}"))  # type: ignore[no-any-return]
 
 
@@ -97,17 +98,20 @@ def written_fit(
     *,
     held: bytes,
     stopped: bool,
+    marks: Mapping[str, str],
 ) -> Outcome:
     """Write a fitted estimator, its training records and its audit to the folder `options.out`, which is held; what the command
     says of it. All is written beside what is older before that is replaced, and the older report goes first, so that a
     kill never leaves it beside the new model.
 
     options: of the command, with `out` and `weights`. checksum: of the file trained on. lines: said after the verdict.
-    held: the content of HELD_OUT. stopped: an interrupt cut training short.
+    held: the content of HELD_OUT. stopped: an interrupt cut training short. marks: before decimals in
+    the file trained on, by separator.
     Raises: ImportError where the page cannot be drawn; the rest is there then.
     """
     found |= {name: [for_commands(said) for said in found[name]] for name in ("warnings", "notes")}
     out, columns = options.out, {"label": found["data"]["label"], "weights": options.weights}
+    columns |= {"decimal": marks} if marks else {}
     extras = {COLUMNS: json.dumps(columns)} | ({} if checksum is None else {TRAINED_ON: checksum})
     contents = folder_contents(**parts_of(model) | {"extras": extras})
     found["model"]["checksum"] = f"sha256:{checksum_of(contents)}"

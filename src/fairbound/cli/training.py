@@ -125,7 +125,9 @@ def reported(
     of_training: as `scored` in `judged`, of the training rows."""
     lines = _in_training(options, bounds, done, of_training, found)
     held = held_out_rows(rows, done.split.test)
-    return written_fit(found, options, done.model, rows.checksum, lines, held=held, stopped=done.stopped)
+    return written_fit(
+        found, options, done.model, rows.checksum, lines, held=held, stopped=done.stopped, marks=rows.marks
+    )
 
 
 def held_out_rows(rows: InputRows, numbers: np.ndarray) -> bytes:

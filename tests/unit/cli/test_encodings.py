@@ -57,7 +57,7 @@ def test_every_command_reads_the_encoding_that_it_is_told(run, table, tmp_path, 
         table.to_csv(path, index=False, encoding=encoding)
         code, said, wrong = called(run, name, path, tmp_path / f"out{k}", *more)
         assert code in (0, 1, 3), wrong
-        assert "read as numbers: 'pay'" in wrong or "in parts" in name or name == "regress", wrong
+        assert "read as numbers: 'pay'" in wrong or name == "regress", wrong
         found.append(said)
     assert "Bär" in found[0] or name == "interval"
     assert all(said == found[0] for said in found)
