@@ -397,7 +397,7 @@ MUTANTS = {
     "contrasts: terms the other way round": Mutant("fairness/contrasts.py", "return first - second, torch", "return second - first, torch", "unit/fairness/test_compiled.py"),
     "amounts: marks between thousands begin decimals": Mutant("tables/amounts.py", 'replace(mark, "")', 'replace(mark, ".")', "unit/tables/test_amounts.py"),
     "marks: money with three decimals": Mutant("tables/marks.py", 'any("," in c.money or (c.commas', 'any((c.commas', "unit/tables/test_amounts.py"),
-    "marks: plain numbers say nothing": Mutant("tables/marks.py", "self.plain |= bool(decimals.any())", "pass", "unit/tables/test_amounts.py"),
+    "marks: plain numbers say nothing": Mutant("tables/marks.py", "return any(c.plain and not c.text", "return any(False", "unit/tables/test_amounts.py"),
     "marks: small numbers say nothing": Mutant("tables/marks.py", "return self.small and not self.large", "return False", "unit/tables/test_amounts.py"),
     "marks: numbers of other files": Mutant("tables/files.py", "decimal or kinds.decimal_under(separator)", "decimal", "unit/cli/test_decimal_marks.py"),
     "lottery: pairs that raise the Lagrangian": Mutant("estimators/lottery.py", "self._selected.append(curve[lagrangian.argmin()])", "self._selected.append(curve[lagrangian.argmax()])", "unit/estimators/test_lottery.py"),

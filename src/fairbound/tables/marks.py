@@ -68,6 +68,7 @@ class _Column:
         return self.small and not self.large
 
     def add_numbers(self, values: np.ndarray) -> None:
+        """Most decimals are known by their values; texts, which take longer to look at, are left for the others."""
         sizes = np.abs(values[np.isfinite(values)])
         whole = sizes % 1 == 0
         decimals = ~whole & ((sizes < 1) | (sizes >= _THOUSAND) | (np.round(sizes, 3) != sizes))
