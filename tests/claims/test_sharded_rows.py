@@ -326,7 +326,7 @@ def spoilt(what, place):
     [
         ("label", "1 of 200 labels are missing (NaN), the first in row 3 "),
         ("infinity", "column 'x' has 1 infinite value, the first in row 3 "),
-        ("no rows", "the table has no rows"),
+        ("no rows", "there are no labels"),
         ("no groups", "needs fit(X, y, sensitive_features=...)"),
         ("length", "199"),
         ("option", "batch_size must be at least 1"),

@@ -394,7 +394,7 @@ MUTANTS = {
     "dual: a pace that is kept": Mutant("optim/multipliers.py", "(asked * before > 0)", "(asked == asked)", "unit/optim/test_loss_bounds.py"),
     "dual: the loss divided by too little": Mutant("optim/multipliers.py", "1 / (1 + 2 * below @", "1 / (1 + below @", "unit/optim/test_loss_bounds.py"),
     "dual: rows that never fade": Mutant("optim/means.py", "mean, *weights = self._joined(window, self.since)", "mean, *weights = self._joined(window, 0)", "unit/optim/test_dual_numbers.py"),
-    "contrasts: terms the other way round": Mutant("fairness/contrasts.py", "return first - second, torch", "return second - first, torch", "unit/fairness/test_compiled.py"),
+    "contrasts: terms the other way round": Mutant("fairness/contrasts.py", "_level(first - second, first.abs()", "_level(second - first, first.abs()", "unit/fairness/test_compiled.py"),
     "amounts: marks between thousands begin decimals": Mutant("tables/amounts.py", 'replace(mark, "")', 'replace(mark, ".")', "unit/tables/test_amounts.py"),
     "marks: money with three decimals": Mutant("tables/marks.py", 'any("," in c.money or (c.commas', 'any((c.commas', "unit/tables/test_amounts.py"),
     "marks: plain numbers say nothing": Mutant("tables/marks.py", "return any(c.plain and not c.text", "return any(False", "unit/tables/test_amounts.py"),
