@@ -56,6 +56,12 @@ WEIGHTED = (
 INTERRUPTED = "Training was interrupted: this is the best model that it had found until then."
 DECAYED = "Weight decay: {:.3g} / 2 times the squared weights was added to what is minimised, so that weights fit new rows better."
 
+PASSED_OVER = (
+    "A model that decides {:.1f} points more of the training rows right was found under the bounds too, and passed over: its "
+    "scores order the rows less well (area under the ROC curve {:.3f} less). Where decisions alone matter, say "
+    "objective='accuracy' (--objective accuracy)."
+)
+
 
 def fit_report(
     trained: Trained,
@@ -88,6 +94,8 @@ def fit_report(
     rare = [] if encoding is None else encoding.rare_lines()
     decay, separated = near.get("weight_decay"), near.get("separated", False)
     shrunk = [DECAYED.format(decay)] if decay else []
+    if passed := near.get("passed_over"):
+        shrunk.append(PASSED_OVER.format(100 * passed["accuracy"], passed["area"]))
     cautions = [*dropped, *trained.warnings, *small, *missing_group_words(missing), *remarks]
     telling = None if accuracy is None else told_by_feature(problem, encoder)
     if telling is None and separated and problem.total_rows >= SURPRISING:

@@ -60,6 +60,9 @@ ROWS_EACH = 10
 """Rows for each number of a model below which "auto" stays at the lowest loss. With fewer, what a smoothed error rate
 gains is of the training rows alone, and costs accuracy on new ones."""
 
+WORTH_SAYING = 0.01
+"""Accuracy that is passed over for the area without a word, at most."""
+
 UNMET = 20
 """Rounds after which a run under bounds on distributions ends that met them in none, where another run goes on from the
 point that the problem itself then finds (`Problem.nearer`)."""
@@ -77,7 +80,8 @@ def train_full_batch(
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution of `problem`, whose steps, records and counts are those of all runs together, and as plain data how
     nearly it meets the conditions of optimality (`fb.kkt`), with the share of the error rate in the objective
-    ("error_share"), the "weight_decay" in it, and whether the lowest loss decides every row right ("separated").
+    ("error_share"), the "weight_decay" in it, whether the lowest loss decides every row right ("separated"), and what a
+    more accurate model that was refused for its area has more in accuracy and less in area ("passed_over"), else None.
 
     part: builds the problem of some of its rows to begin on, which is dropped after that; or None. refined: whether the
     objective, an `Accuracy` then, is to go from the loss towards the error rate: "auto" as far as the order of the
@@ -85,7 +89,9 @@ def train_full_batch(
     is known (`least_squares`). options: those of `solve`, x0 for the first run.
     """
     runs = _Runs.of(problem, method, refined, weight_decay, options)
-    runs, solution, share, separated = _begun(problem if part is None else part(), runs, whole=part is None)
+    runs, (solution, share, separated, passed_over) = _begun(
+        problem if part is None else part(), runs, whole=part is None
+    )
     if part is not None and not solution.interrupted:
         solution = runs.run(problem, share, solution)
     alone = runs.held is None and not solution.interrupted
@@ -102,6 +108,7 @@ def train_full_batch(
         "error_share": share,
         "weight_decay": runs.decay,
         "separated": separated,
+        "passed_over": passed_over,
     }
 
 
@@ -155,23 +162,30 @@ class _Runs:
         return joined(before, solved(self.objective(problem, 0.0), self.first, **zeros))
 
 
-def _begun(problem: FairProblem, runs: _Runs, whole: bool) -> tuple[_Runs, Solution, float, bool]:
-    """The lowest loss and from there towards accuracy: the runs, with the decay that a loss without a lowest point
-    asks for, the solution, its share of the error rate, and whether the lowest loss decides every row right.
+class _Reached(NamedTuple):
+    """What was reached towards accuracy. share, separated, passed_over: as of `train_full_batch`."""
 
-    whole: whether these are all rows."""
+    solution: Solution
+    share: float
+    separated: bool = False
+    passed_over: dict[str, float] | None = None
+
+
+def _begun(problem: FairProblem, runs: _Runs, whole: bool) -> tuple[_Runs, _Reached]:
+    """The lowest loss and from there towards accuracy; and the runs, with the decay that a loss without a lowest point
+    asks for. whole: whether these are all rows."""
     solution = runs.lowest_loss(problem)
     separated = not solution.interrupted and _separates(problem, solution.x)
     if separated and not runs.decay:
         runs = replace(runs, decay=USUAL / problem.total_rows)
         solution = runs.lowest_loss(problem, solution)
     if runs.refined == "no" or not solution.feasible or separated:
-        return runs, solution, 0.0, separated
-    return runs, *_towards_accuracy(problem, runs, solution, whole), separated
+        return runs, _Reached(solution, 0.0, separated)
+    return runs, _towards_accuracy(problem, runs, solution, whole)
 
 
-def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, whole: bool) -> tuple[Solution, float]:
-    """The solution with as much of the error rate in the objective as pays, and that share."""
+def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, whole: bool) -> _Reached:
+    """The solution with as much of the error rate in the objective as pays."""
     auto, share = runs.refined == "auto", 0.0
     seen = [_quality(problem, solution.x, auto)]
     few = auto and problem.total_rows < ROWS_EACH * problem.n
@@ -188,9 +202,17 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
         solution, share = (after, tried) if kept else (replace(solution, stopped=after.stopped), share)
         tried = (MORE if kept else LESS) if tried == MIDDLE else None
     if not refused:
-        return solution, share
+        return _Reached(solution, share)
     alone = whole and runs.held is None
-    return _despite_the_area(problem, (solution, share), refused, seen[0], min(seen).area, alone)
+    reached = _Reached(*_despite_the_area(problem, (solution, share), refused, seen[0], min(seen).area, alone))
+    return reached._replace(passed_over=_passed_over(problem, reached.solution, [now for _, _, now in refused]))
+
+
+def _passed_over(problem: FairProblem, solution: Solution, refused: list[_Quality]) -> dict[str, float] | None:
+    """What the most accurate model that was refused has more in accuracy and less in area, if that is worth saying."""
+    best, own = max(refused, key=lambda one: one.accuracy), _quality(problem, solution.x, True)
+    more = best.accuracy - own.accuracy
+    return {"accuracy": more, "area": own.area - best.area} if more >= WORTH_SAYING else None
 
 
 def _at_optimum(problem: FairProblem, solution: Solution, limit: Budget) -> Solution:

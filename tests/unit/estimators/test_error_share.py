@@ -25,7 +25,11 @@ def stay(x, other, allowed):
     return x, 0.0
 
 
-def share_of(
+def share_of(*case, **options):
+    return facts_of(*case, **options)["error_share"]
+
+
+def facts_of(
     seen,
     refined,
     monkeypatch,
@@ -37,7 +41,7 @@ def share_of(
     common=0.0,
     numbers=1,
 ):
-    """The share taken where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run;
+    """What is said of a run where the candidate of share s has the (loss, accuracy, area) seen[s]; `unmet` takes that option of every run;
     chance: what of a gain of accuracy may be chance. way: `part_way`, of points whose only number is the share. common: the share of the
     most frequent label; areas surely tell of it from 0.6 on. numbers: of the model."""
 
@@ -62,7 +66,9 @@ def share_of(
         return made
 
     monkeypatch.setattr(runs, "solve", solve)
-    monkeypatch.setattr(full_batch, "_quality", lambda on, x, ranks: full_batch._Quality(*seen[round(float(x[0]), 6)]))
+    monkeypatch.setattr(
+        full_batch, "_quality", lambda on, x, ranks: full_batch._Quality(*seen.get(round(float(x[0]), 6), GOOD))
+    )
     of = {share: full_batch._Quality(*numbers).accuracy for share, numbers in seen.items()}
 
     def gained(on, x, other):
@@ -78,7 +84,7 @@ def share_of(
     monkeypatch.setattr(optimality, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))
     solution, facts = full_batch.train_full_batch(problem(None), None, FullBatchALM(), refined=refined)
     assert float(solution.x[0]) == pytest.approx(facts["error_share"])
-    return facts["error_share"]
+    return facts
 
 
 GOOD = (0.60, 0.70, 0.700)
@@ -225,6 +231,41 @@ def test_below_the_middle_share_auto_goes_on_part_of_the_way(middle, beside, ref
     assert share_of(seen, refined, monkeypatch, way=halfway) == pytest.approx(taken)
     few = share_of(seen, refined, monkeypatch, way=halfway, rows=full_batch.MANY_ROWS - 1)
     assert few == share_of(seen, refined, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("middle", "beside", "refined", "passed"),
+    [
+        ((0.61, 0.72, 0.660), (0.62, 0.715, 0.655), "auto", {"accuracy": 0.02, "area": 0.04}),
+        ((0.61, 0.715, 0.660), (0.62, 0.72, 0.655), "auto", {"accuracy": 0.02, "area": 0.045}),
+        ((0.61, 0.72, 0.660), (0.62, 0.713, 0.699), "auto", None),  # 0.007 less accurate than the one refused
+        ((0.61, 0.72, 0.699), (0.62, 0.72, 0.660), "auto", None),  # as accurate as the one taken
+        ((0.61, 0.72, 0.660), (0.62, 0.715, 0.655), "yes", None),  # none was refused
+    ],
+)
+def test_a_model_that_is_far_more_accurate_and_passed_over_for_its_area_is_told_of(
+    middle, beside, refined, passed, monkeypatch
+):
+    found = facts_of({START: GOOD, MIDDLE: middle, LESS: beside, MORE: beside}, refined, monkeypatch)["passed_over"]
+    assert found == (None if passed is None else pytest.approx(passed))
+
+
+def test_the_report_names_the_objective_that_takes_a_model_passed_over(monkeypatch):
+    """One feature tells the few rows that are likely positive, the other orders all rows."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
+    likely = (X[:, 0] > 1.5) & (rng.random(3000) < 0.9)
+    y = (rng.random(3000) < np.where(likely, 0.8, 0.4 / (1 + np.exp(-X[:, 1])))).astype(int)
+    monkeypatch.setattr(full_batch, "WORTH_SAYING", 0.0005)
+    said = {}
+    for objective in ("auto", "accuracy"):
+        fair = FairClassifier("demographic_parity <= 0.1", objective=objective).fit(X, y, sensitive_features=group)
+        said[objective] = [note for note in fair.fit_report_["notes"] if "objective='accuracy'" in note]
+        passed = fair.fit_report_["optimality"]["passed_over"]
+        assert bool(said[objective]) == bool(passed) == (objective == "auto")
+        if passed:
+            numbers = f"{100 * passed['accuracy']:.1f} points", f"{passed['area']:.3f} less"
+            assert passed["area"] > full_batch.AUC_LOSS and all(number in said[objective][0] for number in numbers)
 
 
 @pytest.mark.parametrize(("beside", "least"), [((0.62, 0.705, 0.699), 0.698), ((0.59, 0.705, 0.710), 0.708)])
