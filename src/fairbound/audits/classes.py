@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.audits.records import compared_model, rate_record
+from fairbound.audits.records import compared_model, listed_attributes, rate_record
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.values import share_of, share_values
@@ -43,14 +43,15 @@ def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
 
 
 def class_rates_of_groups(rows: Scored, bounds: Sequence[Bound] = ()) -> list[dict[str, Any]]:
-    """The accuracy of every group of every attribute, and the rates that the bounds compare, if at most MOST_RATES."""
+    """The accuracy of every group, as of `listed_attributes`, and the rates that the bounds compare, if at most
+    MOST_RATES."""
     rates: dict[str, tuple[int | None, int | None]] = {}
     for bound in bounds:
         rates |= bound.class_rates(rows.classes)
     rates.pop("recall", None)  # over all classes: the accuracy
     rates = {"accuracy": (None, None), **(rates if len(rates) <= MOST_RATES else {})}
     out = []
-    for attribute, names, code in rows.groups.by_attribute:
+    for attribute, names, code in listed_attributes(rows.groups, bounds):
         found = {}
         for rate, (predicted, label) in rates.items():
             hit = ~rows.wrong if predicted is None else rows.predicted == predicted

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from fairbound.audits.impact import impact_tables
 from fairbound.audits.percentiles import percentile_profiles
-from fairbound.audits.records import compared_model, rate_record
+from fairbound.audits.records import compared_model, listed_attributes, rate_record
 from fairbound.audits.roc import roc_pictures
 from fairbound.base.records import plain
 from fairbound.confidence.means import moments
@@ -121,15 +121,10 @@ def _mean_losses(rows: Scored, code: np.ndarray, k: int) -> np.ndarray:
 
 
 def group_rows(rows: Scored, bounds: Sequence[Bound], outcomes: bool = True) -> list[dict[str, Any]]:
-    """The audit's "groups" of two classes: rows, rates and mean loss of every group of the attributes that are known,
-    and of their combinations where a bound compares these. outcomes: as of `group_facts`."""
+    """The audit's "groups" of two classes: rows, rates and mean loss of every group, as of `listed_attributes`.
+    outcomes: as of `group_facts`."""
     out, listed = [], _RATES if outcomes else {"selection_rate": "rows"}
-    compared = list(rows.groups.by_attribute)
-    if len(compared) > 1 and any(getattr(b, "attributes", "each") in ("crossed", "both") for b in bounds):
-        compared += rows.groups.crossed().by_attribute
-    for attribute, labels, code in compared:
-        if not (code >= 0).any():
-            continue
+    for attribute, labels, code in listed_attributes(rows.groups, bounds):
         k = len(labels)
         made = {name: rate_values(RATES[name], rows, code, k) for name in listed}
         losses = _mean_losses(rows, code, k)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fairbound.audits.records import compared_model, rate_record
+from fairbound.audits.records import compared_model, listed_attributes, rate_record
 from fairbound.base.records import plain
 from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
@@ -52,7 +52,7 @@ def number_metrics(rows: Scored) -> dict[str, float | None]:
 
 
 def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[str, Any]]:
-    """For every group of every attribute, with intervals: mean residual, mean squared error, and what the bounds
+    """For every group, as of `listed_attributes`, with intervals: mean residual, mean squared error, and what the bounds
     compare."""
     assert rows.residuals is not None
     measured: dict[str, tuple[np.ndarray, tuple[float, float] | None]] = {
@@ -62,7 +62,7 @@ def _group_means(rows: Scored, bounds: Sequence[PredictionBound]) -> list[dict[s
     for bound in bounds:
         measured |= {name: (x, bound.range) for name, x in bound.of_rows(rows).items()}
     out, everyone = [], np.full(len(rows), True)
-    for attribute, names, code in rows.groups.by_attribute:
+    for attribute, names, code in listed_attributes(rows.groups, bounds):
         k, counts = len(names), np.bincount(code[code >= 0], minlength=len(names))
         shares = {n: share_values(x, everyone, rows, code, k) for n, (x, _) in measured.items() if x.dtype == bool}
         means = {n: _means(rows, x, code, k, ends) for n, (x, ends) in measured.items() if x.dtype != bool}

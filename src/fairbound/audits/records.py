@@ -1,4 +1,4 @@
-"""The records that audits of every kind are made of: a rate with its interval, and a compared model.
+"""What audits of every kind are made of: the groups that are listed, a rate with its interval, and a compared model.
 
 Source: Clopper and Pearson (1934), as set out in `fairbound.confidence.single`.
 """
@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fairbound.confidence.single import clopper_pearson
+from fairbound.fairness.bound import Bound
+from fairbound.rows.groups import Groups
+
+
+def listed_attributes(groups: Groups, bounds: Sequence[Bound]) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
+    """`Groups.by_attribute` of what the audit's "groups" list: every attribute that is known of some row, and their
+    combinations where a bound compares these."""
+    listed = list(groups.by_attribute)
+    if len(listed) > 1 and any(getattr(b, "attributes", "each") in ("crossed", "both") for b in bounds):
+        listed += groups.crossed().by_attribute
+    return [one for one in listed if (one[2] >= 0).any()]
 
 
 def rate_record(successes: Any, trials: Any, among: str, confidence: float) -> dict[str, Any]:

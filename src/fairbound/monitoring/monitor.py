@@ -259,7 +259,7 @@ class Monitor:
         return (
             group_rows(rows, self.bounds)
             if len(self.classes) == 2
-            else class_rows(rows, "y") + class_rates_of_groups(rows)
+            else class_rows(rows, "y") + class_rates_of_groups(rows, self.bounds)
         )
 
     def _metrics(self, rows: Scored) -> dict[str, float | None]:

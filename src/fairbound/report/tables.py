@@ -45,25 +45,31 @@ def constraints(audit: dict[str, Any], uids: Iterator[str]) -> list[dict[str, An
 
 def groups(audit: dict[str, Any]) -> dict[str, Any]:
     """The groups of each attribute, in the order given, and the rates and means that any of them has; of rates their
-    meaning, of means the ends that they are drawn between. of: what the entries of an attribute are."""
+    meaning, of means the ends that they are drawn between. of: what the entries of an attribute are. counted: how many
+    there are of each kind."""
     found = dict.fromkeys(rate for g in audit["groups"] for rate in g["rates"])
     rates = [r for r in words.RATES if r in found] + [r for r in found if r not in words.RATES]
     meaning = "; ".join(f"{words.RATES[r][0].lower()}: {words.RATES[r][1]}" for r in rates if r in words.RATES)
     missing = audit["data"]["missing_group_rows"]
     tables = []
-    for attribute in dict.fromkeys(g["attribute"] for g in audit["groups"]):
+    attributes = list(dict.fromkeys(g["attribute"] for g in audit["groups"]))
+    label = attributes[0] if attributes and words.members(audit) == "classes" else None  # the classes stand first
+    for attribute in attributes:
         members = [g for g in audit["groups"] if g["attribute"] == attribute]
         own = [r for r in rates if any(r in g["rates"] for g in members)]
         labels = [words.label(r) for r in own]
         means = {name: _scale(members, name) for name in dict.fromkeys(m for g in members for m in g.get("means", {}))}
         more = {"missing": missing.get(attribute, 0), "rates": own, "labels": labels, "means": means}
-        own_label = audit["data"].get("classes") and attribute not in audit["data"]["sensitive"]
         more["positives"] = any(g["positives"] is not None for g in members)
-        more["of"] = "classes" if own_label else "groups"
+        more["of"] = "classes" if attribute == label else "groups"
         more["mean_labels"] = [words.label(name) for name in means]
         tables.append({"attribute": attribute, "groups": members, **more})
+    counted = {words.members(audit): 0}
+    for table in tables:
+        counted[table["of"]] = counted.get(table["of"], 0) + len(table["groups"])
     return {
         "tables": tables,
+        "counted": counted,
         "meaning": f" {meaning[0].upper()}{meaning[1:]}." if meaning else "",
         "with_means": any(g.get("means") for g in audit["groups"]),
         "with_loss": any(g["mean_loss"] is not None and not g.get("means") for g in audit["groups"]),

@@ -414,6 +414,29 @@ def test_groups_that_a_bound_crosses_are_shown_with_their_rates(option, shown):
         assert len(both) == 4 and both["F & old"] == pytest.approx(said[mine].mean())
 
 
+@pytest.mark.parametrize(("option", "shown"), [("[crossed]", True), ("[both]", True), ("", False)])
+def test_crossed_groups_are_shown_of_numbers_and_of_many_classes_too(option, shown):
+    rng = np.random.default_rng(0)
+    groups = {"sex": rng.choice(["F", "M"], 400), "age": rng.choice(["old", "young"], 400)}
+    mine = (groups["sex"] == "F") & (groups["age"] == "old")
+    y, number = rng.choice(["a", "b", "c"], 400), rng.normal(size=400)
+    said, told = rng.choice(["a", "b", "c"], 400), number + rng.normal(size=400)
+    classes = fb.audit(said, y, groups, f"class_recall_parity{option} <= 0.9")
+    numbers = fb.audit(told, number, groups, f"residual_gap{option} <= 9")
+    monitor = fb.Monitor(f"class_recall_parity{option} <= 0.9", classes=("a", "b", "c")).update(y, said, groups)
+    for audit in (classes, numbers, monitor.look()):
+        schema.validate(audit)
+        both = {g["group"]: g for g in audit["groups"] if g["attribute"] == "sex*age"}
+        assert bool(both) == shown == ("Groups of sex*age" in fb.report.table(audit))
+        assert not shown or (len(both) == 4 and both["F & old"]["n"] == mine.sum())
+        if shown and audit is numbers:
+            residual = both["F & old"]["means"]["mean_residual"]["value"]
+            assert residual == pytest.approx((told - number)[mine].mean())
+        elif shown:
+            accuracy = both["F & old"]["rates"]["accuracy"]["value"]
+            assert accuracy == pytest.approx((said == y)[mine].mean())
+
+
 def test_of_labels_1_and_0_the_positive_one_is_0_where_that_is_said():
     rng = np.random.default_rng(0)
     y, sex = rng.integers(0, 2, 400), rng.choice(["a", "b"], 400)

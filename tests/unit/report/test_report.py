@@ -151,6 +151,19 @@ def test_insufficient_says_how_many_rows_would_decide():
     assert "No number of rows was found that would decide it." in words.explain(c, 497)
 
 
+def test_classes_and_groups_are_counted_apart():
+    rng = np.random.default_rng(0)
+    y, groups = rng.choice(list("abc"), 300), {"sex": rng.choice(["f", "m"], 300), "age": rng.choice(["o", "y"], 300)}
+
+    def tiles(of_groups, bound):
+        page = report.audit_page(fb.audit(y, y, of_groups, bound))
+        return re.findall(r"<dt>(Classes|Groups)</dt><dd>(\d+)</dd>", page)
+
+    assert tiles(None, "recall of class a >= 0.5") == [("Classes", "3")]
+    assert tiles(groups, "class_recall_parity <= 0.5") == [("Classes", "3"), ("Groups", "4")]
+    assert tiles(groups, "class_recall_parity[crossed] <= 0.5") == [("Classes", "3"), ("Groups", "8")]
+
+
 def test_violated_and_met_cite_the_side_that_decides():
     met = {
         "bound": 0.03,
