@@ -68,6 +68,18 @@ def class_rates_of_groups(rows: Scored, bounds: Sequence[Bound] = ()) -> list[di
     return out
 
 
+def _never_predicted(rows: Scored) -> list[str]:
+    """A warning of the classes that occur and are never predicted, or of the one that all rows are predicted to be."""
+    if len(predicted := np.unique(rows.predicted)) == 1:
+        return [f"Every row is predicted {rows.classes[predicted[0]]!r}, so a bound on that class is met trivially."]
+    missed = [rows.classes[i] for i in np.setdiff1d(rows.target, predicted)]
+    if not missed:
+        return []
+    return [
+        f"No row is predicted {' or '.join(map(repr, missed))}, so {'its recall is' if len(missed) == 1 else 'their recalls are'} 0."
+    ]
+
+
 def class_facts(
     rows: Scored, others: Mapping[str, Scored], bounds: Sequence[Bound], alpha: float, label: str
 ) -> dict[str, Any]:
@@ -75,10 +87,6 @@ def class_facts(
 
     bounds: on classes. alpha: error probability of each verdict. label: name of the label.
     """
-    said = []
-    if len(np.unique(rows.predicted)) == 1:
-        one = rows.classes[int(rows.predicted[0])]
-        said.append(f"Every row is predicted {one!r}, so a bound on that class is met trivially.")
     return {
         "metrics": class_metrics(rows),
         "groups": class_rows(rows, label) + class_rates_of_groups(rows, bounds),
@@ -88,5 +96,5 @@ def class_facts(
             for name, these in others.items()
         ],
         "distributions": [],
-        "warnings": said,
+        "warnings": _never_predicted(rows),
     }

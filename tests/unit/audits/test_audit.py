@@ -437,6 +437,18 @@ def test_crossed_groups_are_shown_of_numbers_and_of_many_classes_too(option, sho
             assert accuracy == pytest.approx((said == y)[mine].mean())
 
 
+def test_classes_that_are_never_predicted_are_named():
+    y = np.tile(["a", "b", "c", "d"], 100)
+
+    def said(predicted):
+        return fb.audit(predicted, y, None, "recall of class a >= 0.1")["warnings"]
+
+    assert said(y) == []
+    assert said(np.where(y == "c", "a", y)) == ["No row is predicted 'c', so its recall is 0."]
+    assert said(np.where(y > "b", "a", y)) == ["No row is predicted 'c' or 'd', so their recalls are 0."]
+    assert said(np.full(400, "a")) == ["Every row is predicted 'a', so a bound on that class is met trivially."]
+
+
 def test_of_labels_1_and_0_the_positive_one_is_0_where_that_is_said():
     rng = np.random.default_rng(0)
     y, sex = rng.integers(0, 2, 400), rng.choice(["a", "b"], 400)
