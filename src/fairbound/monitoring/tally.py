@@ -42,9 +42,7 @@ Key = tuple[Any, ...]
 Sums = dict[Key, tuple[float, ...]]
 
 
-OTHER_LABELS = (
-    ", or a score with threshold=.... Name other labels to the monitor, the negative one first: classes=['no', 'yes']."
-)
+OTHER_LABELS = "Name other labels to the monitor, the negative one first: classes=['no', 'yes']."
 
 
 class Moment(NamedTuple):
@@ -250,7 +248,9 @@ class Tally:
         text = label_text(value)
         text = {"True": "1", "False": "0"}.get(str(text), text) if self.classes == ("0", "1") else text
         if text not in self.classes:
-            raise DataError(f"{what} holds {value!r}; it must be {' or '.join(map(repr, self.classes))}{OTHER_LABELS}")
+            known = " or ".join(map(repr, self.classes))
+            score = ", or a score with threshold=..." if what == "y_pred" and len(self.classes) == 2 else ""
+            raise DataError(f"{what} holds {value!r}; it must be {known}{score}. {OTHER_LABELS}")
         return self.classes.index(str(text))
 
     def _check_values(self, names: Sequence[str], found: Iterable[Key]) -> None:

@@ -359,10 +359,15 @@ def test_a_group_that_a_bound_leaves_out_is_named_and_does_not_keep_it_from_bein
 
 
 def test_other_labels_are_refused_with_what_names_them():
-    with pytest.raises(
-        DataError, match=r"y_true holds 'yes'; it must be '0' or '1', or a score .* classes=\['no', 'yes'\]"
-    ):
-        fb.Monitor("demographic_parity <= 0.3").update(["yes"], ["no"], {"sex": ["F"]})
+    names = r"Name other labels to the monitor, the negative one first: classes=\['no', 'yes'\]"
+    for y, decided, said in [
+        ("yes", "no", f"y_true holds 'yes'; it must be '0' or '1'. {names}"),
+        (1, 0.4, f"y_pred holds 0.4; it must be '0' or '1', or a score with threshold=.... {names}"),
+    ]:
+        with pytest.raises(DataError, match=said):
+            fb.Monitor("demographic_parity <= 0.3").update([y], [decided], {"sex": ["F"]})
+    with pytest.raises(DataError, match=r"y_pred holds 0.4; it must be 'a' or 'b' or 'c'\. Name"):
+        fb.Monitor("recall of class a >= 0.3", classes=["a", "b", "c"]).update(["a"], [0.4])  # takes no threshold
     named = fb.Monitor("demographic_parity <= 0.3", classes=["no", "yes"]).update(["yes"], ["no"], {"sex": ["F"]})
     assert named.look()["data"]["rows"] == 1
 
