@@ -81,9 +81,16 @@ def one_column(name: str | None, columns: Collection[str], what: str) -> str:
     if name is None:
         raise OptionError(f"name the column with {what}; there are: {shortlist(columns, 20)}.")
     if name not in columns:
-        hint = did_you_mean(name, columns, before=". ", otherwise=f". There are: {shortlist(columns, 20)}.")
+        near = sorted(columns, key=lambda one: _unlike(one, name))
+        hint = did_you_mean(name, columns, before=". ", otherwise=f". There are: {shortlist(near, 20)}.")
         raise OptionError(f"{what}: there is no column {name!r}{hint}")
     return name
+
+
+def _unlike(column: str, typed: str) -> int:
+    """0 for the name of a column that begins with what was typed, 1 for one that contains it, 2 for others."""
+    column, typed = unspelled(column), unspelled(typed)
+    return 2 if not typed or typed not in column else 0 if column.startswith(typed) else 1
 
 
 def labelled_rows(frame: Any, label: str, options: Any, what: str = "label") -> tuple[Any, list[str]]:

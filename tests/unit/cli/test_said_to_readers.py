@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
+from fairbound.cli.columns import one_column
 from fairbound.cli.feasibility import gains_of_rows
 from fairbound.cli.row_warnings import copied_rows
 from fairbound.estimators.classifier import FairClassifier
@@ -264,6 +266,16 @@ def test_labels_spelt_otherwise_and_percentages_are_told_what_to_do(people, tmp_
     assert main([*call, "percent"]) == 2
     said = capsys.readouterr().err
     assert "where positive begins with --threshold: 0 if they are logits, 50 if they are percentages." in said
+
+
+def test_columns_like_the_name_that_was_typed_are_listed_first():
+    columns = [*(f"x{i}" for i in range(24)), "the default, as told next month", "default-payment-next-month"]
+    with pytest.raises(OptionError) as told:
+        one_column("DEFAULT", columns, "--label")
+    listed = str(told.value).partition("There are: ")[2]
+    assert listed.startswith("default-payment-next-month, the default, as told next month, x0, x1")
+    with pytest.raises(OptionError, match=r"There are: x0, x1, .* and 6 more"):
+        one_column("other", columns, "--label")
 
 
 def test_the_classes_of_a_label_are_not_called_groups(tmp_path, capsys):
