@@ -21,6 +21,7 @@ from fairbound.estimators.judged_models import Judged, excess, judged
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.knee import bend, said_of
 from fairbound.estimators.parameter_checks import classifier_bounds
+from fairbound.estimators.trained import hardly_better_than_constant, rows_alike
 from fairbound.fairness.bound import Bound, check_judged
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
@@ -33,11 +34,9 @@ KEPT = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.02)
 
 MORE = 1000
 
-ALIKE = "{} gives every row the same decision"
-
 LITTLE = ": the features tell too little of the label."
 LOOSEN = "; loosen the bound for one that tells rows apart."
-"""What follows where such a model is the one without bounds, and where it was trained under one."""
+"""What follows of a model that decides nearly all rows alike, where it is the one without bounds, and where it was trained under one."""
 
 SHOWN = 0.00005
 """The smallest number that is not printed as 0."""
@@ -64,7 +63,8 @@ def feasibility(
     Returns: plain data.
         "curve": one entry per model from loose to tight: `trained_under`, `value`, `lower`, `upper`, `accuracy`,
         `cost` (what `objective` minimises), `certified` (whether its interval lies within the stated bound), `constant`
-        (whether it decides all held-out rows alike).
+        (whether it decides all held-out rows alike, or nearly all and hardly more of them rightly than one that does),
+        `alike` (how many rows have its most frequent decision).
         "smallest": the entry of the smallest value. "knee": the one from which on a tighter bound costs much (farthest
         above the line between the ends), None where that may be chance. "cheapest": the least costly one whose interval
         lies within the bound, or None.
@@ -134,7 +134,7 @@ def _bounds(stated: Bound, free: float | None) -> list[Bound]:
 
 def _entry(one: Judged, rows: Scored) -> dict[str, Any]:
     facts = one.model.fit_report_["constraints"]
-    found = one.findings[0]
+    found, alike = one.findings[0], int(np.bincount(rows.predicted).max())
     return {
         "trained_under": facts[0]["bound"] if facts else None,
         "value": found["value"],
@@ -143,8 +143,23 @@ def _entry(one: Judged, rows: Scored) -> dict[str, Any]:
         "accuracy": one.measured,
         "cost": one.cost,
         "certified": found["verdict"] == "met",
-        "constant": len(np.unique(rows.predicted)) == 1,
+        "constant": alike == len(rows.predicted) or _nearly_constant(rows, one.measured),
+        "alike": alike,
     }
+
+
+def _nearly_constant(rows: Scored, accuracy: float) -> bool:
+    """Whether nearly all rows are decided alike, and hardly more of them rightly than by a constant."""
+    labels = np.bincount(rows.target, weights=rows.mass[1])
+    largest = float(labels.max() / labels.sum())
+    return hardly_better_than_constant(accuracy, largest) and rows_alike(rows.predicted, largest) is not None
+
+
+def _alike(entry: dict[str, Any], rows: int) -> str:
+    """What is said of a model that decides all or nearly all of so many held-out rows alike."""
+    if entry["alike"] == rows:
+        return "gives every row the same decision"
+    return f"gives {entry['alike']:,} of {rows:,} held-out rows the same decision, and decides hardly more of them rightly than one that gives it to all"
 
 
 def more_rows(scored: Scored, stated: Bound, alpha: float) -> dict[str, float]:
@@ -186,7 +201,7 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False, few: str = "")
     which = "largest" if stated.sense == "at least" else "smallest"
     said = [f"The {which} value reached is {ends[0]} ({ends[1]} to {ends[2]}) on {rows} held-out rows."]
     if small["constant"]:
-        said.append(f"{ALIKE.format('Its model')}.")
+        said.append(f"Its model {_alike(small, out['rows']['held'])}.")
     if cheap is None:
         said.append(f"No model's interval lies within {out['bound']}: these rows would not confirm it.")
         if few:
@@ -204,7 +219,9 @@ def _said(out: dict[str, Any], stated: Bound, flat: bool = False, few: str = "")
             f"The cheapest model whose interval lies within {out['bound']} is trained {under} and {price}{more}."
         )
         if cheap["constant"]:
-            said.append(f"{ALIKE.format('It')}{LITTLE if cheap['trained_under'] is None else LOOSEN}")
+            said.append(
+                f"It {_alike(cheap, out['rows']['held'])}{LITTLE if cheap['trained_under'] is None else LOOSEN}"
+            )
     said.append(said_of(None if bent is None else bent["trained_under"], flat))
     said.append(worth_of_rows(out["more_rows"]))
     if "left_out" in out:

@@ -25,6 +25,7 @@ from fairbound.estimators.trained import (
     hardly_better_than_constant,
     largest_share,
     no_better_than_constant,
+    rows_alike,
     weighted_accuracy,
 )
 from fairbound.estimators.validation import thin_groups
@@ -36,7 +37,6 @@ from fairbound.models.mlp import is_linear
 from fairbound.problems.problem import Measured
 from fairbound.rows.doubtful import doubtful_groups, own_label_words
 from fairbound.rows.groups import Groups
-from fairbound.rows.scores import nearly_all_alike
 from fairbound.rows.shards import Shards
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport, TableEncoder
@@ -280,9 +280,9 @@ def _share_alike(problem: FairProblem, accuracy: float | None, x: Tensor) -> flo
     largest = largest_share(problem)
     if not hardly_better_than_constant(accuracy, largest):
         return None
-    decided = decisions(problem, x)
-    alike = float(decided.bincount().max()) / len(decided)
-    return alike if nearly_all_alike(alike, largest) else None
+    decided = decisions(problem, x).numpy(force=True)
+    alike = rows_alike(decided, largest)
+    return None if alike is None else alike / len(decided)
 
 
 def _worst(problem: FairProblem, measured: Measured) -> list[str | None]:

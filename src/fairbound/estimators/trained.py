@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from fairbound.fairness.ranking_problem import RankingProblem
 from fairbound.methods import Method
 from fairbound.postprocessing.costs import saves_nothing
 from fairbound.problems.problem import Measured
+from fairbound.rows.scores import nearly_all_alike
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
 
@@ -107,6 +109,13 @@ def hardly_better_than_constant(accuracy: float, share: float) -> bool:
     """Whether a model decides hardly more rows rightly than one that gives all of them the most frequent label,
     which has this share."""
     return accuracy < share + HARDLY * (1 - share)
+
+
+def rows_alike(decided: np.ndarray, share: float) -> int | None:
+    """How many rows are given the most frequent answer, where these are nearly all, far more than have one label; else
+    None. decided: (n,) classes as numbers from 0. share: of the most frequent label."""
+    alike = int(np.bincount(decided).max())
+    return alike if nearly_all_alike(alike / len(decided), share) else None
 
 
 IN_REST = 0.01

@@ -61,7 +61,8 @@ def test_the_curve_falls_and_its_points_are_what_the_rules_say(found):
 
 def test_a_model_that_decides_all_rows_alike_is_said_to_be_one(found):
     assert not any(one["constant"] for one in found["curve"])
-    alike = {**found, "cheapest": {**found["cheapest"], "constant": True}}
+    held = found["rows"]["held"]
+    alike = {**found, "cheapest": {**found["cheapest"], "constant": True, "alike": held}}
     under, free = (
         _said({**alike, "cheapest": {**alike["cheapest"], "trained_under": bound}}, fb.constraint(BOUND))
         for bound in (0.1, None)
@@ -69,6 +70,22 @@ def test_a_model_that_decides_all_rows_alike_is_said_to_be_one(found):
     assert "It gives every row the same decision; loosen the bound" in under and "features" not in under
     assert "It gives every row the same decision: the features tell too little of the label." in free
     assert "loosen" not in free
+    alike["cheapest"]["alike"] = held - 3
+    assert (
+        f"It gives {held - 3:,} of {held:,} held-out rows the same decision, and decides hardly more of them rightly"
+        in _said(alike, fb.constraint(BOUND))
+    )
+
+
+def test_a_model_that_decides_nearly_all_rows_alike_is_said_to_decide_next_to_nothing():
+    rng, n = np.random.default_rng(0), 2400
+    y, sex = np.arange(n) % 12 == 0, np.where(np.arange(n) // 12 % 2 == 0, "F", "M")
+    told = np.zeros(n)
+    told[np.flatnonzero(y)[:6]] = 1
+    found = fb.feasibility("demographic_parity <= 0.05", np.column_stack([rng.normal(size=n), told]), y, sex, random_state=0)  # fmt: skip
+    free = found["cheapest"]
+    assert free["trained_under"] is None and free["certified"] and free["constant"] and 1190 < free["alike"] < 1200
+    assert f"It gives {free['alike']:,} of 1,200 held-out rows the same decision, and decides hardly" in found["said"]
 
 
 @pytest.mark.long
