@@ -39,6 +39,9 @@ Draws = Callable[[int, np.ndarray], np.ndarray]
 """The number of a model, 0 or 1, and those of p contrasts, ascending -> (2, D, p) what these are in truth in D draws, at
 most and at least."""
 
+Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
+"""The numbers of some contrasts, and what these are in truth in all draws, of one block after another."""
+
 
 def difference_of_largest(
     own: np.ndarray, draws: Draws, compares: str, n: int, confidence: float, reach: float
@@ -52,7 +55,7 @@ def difference_of_largest(
     sign = -1.0 if compares == "ratios" else 1.0
     own, m = sign * own, own.shape[1]
 
-    def blocks(k: int, some: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def blocks(k: int, some: np.ndarray) -> Blocks:
         """Of each block of contrasts its numbers, and what `draws` has of the k-th model."""
         for block in np.split(some, range(BLOCK, len(some), BLOCK)):
             yield block, sign * draws(k, block)
@@ -64,7 +67,8 @@ def difference_of_largest(
     reached = (1.0 if sign > 0 else 2.0) * np.log(n) ** 0.5 * spreads
     at = _told(own, sign)
     near = [np.flatnonzero(row) for row in at >= at.max(1, keepdims=True) - reached]
-    if not any(moves[k, near[k]].any() for k in range(2)) or _alike(own, draws, near[0]):
+    still = not any(moves[k, near[k]].any() for k in range(2))
+    if still or (np.array_equal(*own) and _alike(blocks(0, near[0]), blocks(1, near[0]))):
         return {}
     above = [np.max([(own[k, b] - ends[1]).max(1) for b, ends in blocks(k, near[k])], axis=0) for k in range(2)]
 
@@ -89,6 +93,6 @@ def _told(contrasts: np.ndarray, sign: float) -> np.ndarray:
     return contrasts if sign > 0 else -np.log(np.clip(-contrasts, *FARTHEST))
 
 
-def _alike(own: np.ndarray, draws: Draws, some: np.ndarray) -> bool:
-    """Whether both models have the same contrasts, at most and at least, in the rows and in all draws."""
-    return np.array_equal(*own) and np.array_equal(draws(0, some)[0], draws(1, some)[1])
+def _alike(first: Blocks, second: Blocks) -> bool:
+    """Whether the contrasts of one model are at most, in all draws, what those of the other are at least."""
+    return all(np.array_equal(a[0], b[1]) for (_, a), (_, b) in zip(first, second, strict=True))

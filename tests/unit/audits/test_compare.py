@@ -461,6 +461,20 @@ def test_limits_let_every_comparison_near_the_largest_be_the_true_one(monkeypatc
     assert reached == {"lower": max(found["lower"], -0.01), "upper": min(found["upper"], 0.01)} != found
 
 
+def test_a_contrast_is_near_the_largest_by_the_end_that_varies_more_and_without_draws_that_vary_nothing_is_said():
+    """The second varies at most, not at least; by the larger spread it may be the largest, and widens the limits."""
+    rng = np.random.default_rng(0)
+    own, n = np.array([[0.10, 0.05], [0.11, 0.05]]), 1000
+    least = np.repeat(own[:, None], 400, axis=1) - 0.001 * rng.random((2, 400, 1))
+    most = least + 0.001
+    most[..., 1] = own[:, 1:] + 0.04 * rng.normal(size=(2, 400))
+    assert own[0, 0] - own[0, 1] < np.log(n) ** 0.5 * most[0, :, 1].std()
+    both, alone = (limits(own[:, :m], most[..., :m], least[..., :m], "differences", n, 0.95, 1.0) for m in (2, 1))
+    assert both["lower"] < alone["lower"] - 0.01 and both["upper"] > alone["upper"] + 0.01
+    still = np.repeat(own[:, None], 400, axis=1)
+    assert limits(own, still + 0.01, still - 0.01, "differences", n, 0.95, 1.0) == {}
+
+
 def test_how_far_beyond_one_the_turned_quotient_lies_widens_nothing():
     rng = np.random.default_rng(0)
     own = np.array([[0.1, 10.0], [0.15, 1 / 0.15]])
