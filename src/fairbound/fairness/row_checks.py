@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,15 @@ def dense_rows(features: Any) -> Tensor:
     """
     if not isinstance(features, Tensor):
         array = plain_array(features)
+        if array.dtype == object and all(isinstance(cell, Real | np.bool_) for cell in array.flat):
+            array = array.astype(np.float64)  # columns of several kinds of numbers
         if array.dtype.kind not in "biuf":
             raise DataError(f"features must be numbers, got {array.dtype}; encode text first (TableEncoder does).")
         if (
             not array.flags.writeable or min(array.strides, default=0) < 0
         ):  # torch warns of the first, refuses the second
             array = array.copy()
-        features = torch.as_tensor(array)
+        features = torch.as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     features = features.detach()
     return features.float() if features.dtype == torch.bool else features
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.rows.reading import take_rows
+from fairbound.rows.reading import frame_of, take_rows
 from fairbound.tables.files import Reading, check_written, csv_parts
 from fairbound.tables.kinds import Kinds
 from fairbound.tables.opening import check_plain
@@ -98,6 +98,7 @@ class Chunks:
     def __iter__(self) -> Iterator[Any]:
         at = 0
         for part in self._parts():
+            frame_of(part)  # refuses one whose rows are not computed yet, which has no length either
             size = len(part)
             if self._rows is None:
                 if size:

@@ -90,3 +90,25 @@ def test_what_is_said_of_labels_names_some_of_those_that_are_wrong():
     assert how_to_pass([0.5], 2, advice) == " BETWEEN."
     assert how_to_pass([0.5, 2.5], 2, advice) == " To predict numbers, NUMBERS."
     assert how_to_pass([7], 3, advice) == ""
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        pd.DataFrame({"a": FEATURES[:, 0], "b": FEATURES[:, 1] > 0}),
+        pd.DataFrame({"a": FEATURES[:, 0].round().astype(int), "b": FEATURES[:, 1]}).astype(object),
+        FEATURES.astype(">f8"),
+    ],
+)
+def test_columns_of_several_kinds_of_numbers_are_features(features):
+    made = FairProblem(MLP(2), features, TARGETS, TWO_GROUPS, BY_LABEL, dtype=torch.float64)
+    plain = FairProblem(MLP(2), np.asarray(features, dtype=np.float64), TARGETS, TWO_GROUPS, BY_LABEL, dtype=torch.float64)  # fmt: skip
+    assert torch.equal(made.features, plain.features)
+
+
+@pytest.mark.parametrize("other", ["1.5", None])
+def test_texts_and_gaps_are_no_features(other):
+    cells = FEATURES.astype(object)
+    cells[3, 1] = other
+    with pytest.raises(DataError, match="features must be numbers, got object"):
+        FairProblem(MLP(2), cells, TARGETS, TWO_GROUPS, BY_LABEL)

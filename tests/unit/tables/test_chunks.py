@@ -233,6 +233,11 @@ def test_parts_that_can_be_read_once_are_refused():
             list(made)
 
 
+def test_parts_whose_rows_are_not_computed_yet_are_refused():
+    with pytest.raises(DataError, match=r"a polars LazyFrame, whose rows are not computed yet\. Call \.collect\(\)"):
+        list(Chunks([pl.LazyFrame({"a": [1.0, 2.0]})]))
+
+
 def test_dask_columns_are_read_and_dask_frames_say_what_to_call():
     dd = pytest.importorskip("dask.dataframe")
     table = frame(300)[["year", "vip"]]
