@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
+from threads import halves, in_threads
 from two_processes import in_two_processes, needs_gloo
 
 import fairbound as fb
@@ -30,32 +29,6 @@ STATED = [
     "equalized_odds[best] <= 0.1",
     ["predictive_parity <= 0.05", "loss_gap <= 0.01"],
 ]
-
-
-class Thread:
-    """A thread in place of a process; `slots` and `barrier` are shared by all of them."""
-
-    alone = False
-
-    def __init__(self, place, slots, barrier):
-        self.place, self.slots, self.barrier, self.count = place, slots, barrier, len(slots)
-
-    def gather(self, value):
-        self.slots[self.place] = value
-        self.barrier.wait(30)
-        out = deepcopy(self.slots)
-        self.barrier.wait(30)
-        return out
-
-    def sum(self, value):
-        return sum(self.gather(value.clone()))
-
-
-def in_threads(count, do):
-    """[do(shards of part k) for every part], all at once."""
-    slots, barrier = [None] * count, threading.Barrier(count)
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(lambda k: do(Thread(k, slots, barrier)), range(count)))
 
 
 def table(n=240, seed=0):
@@ -259,103 +232,6 @@ def test_two_processes_train_one_model_that_meets_the_bound_on_all_their_rows(tm
             assert model.fit_report_["feasible"] and found <= 0.05 + 1e-6
             assert found == pytest.approx(model.fit_report_["constraints"][0]["train_value"], abs=2e-3)
             assert (model.predict(X) == y).mean() >= (alone.predict(X) == y).mean() - 0.02
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"use_groups_at_prediction": True}, "thresholds of groups"),
-        ({"certify": True}, "for a certificate"),
-        ({"class_weight": "balanced"}, "counts the classes"),
-        ({"validation": 0.2}, "hold no rows back"),
-        ({"budget": "30s"}, "must stop together"),
-    ],
-)
-def test_options_of_one_process_are_refused(options, message, monkeypatch):
-    X, y, group, _, _ = table()
-    for error in errors_of(monkeypatch, lambda k: (X, y, group, options)):
-        assert isinstance(error, OptionError) and message in str(error)
-
-
-def errors_of(monkeypatch, given):
-    """What two processes raise: given(place) is the table, labels, groups and options of one of them."""
-    own = threading.local()
-    monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: own.shards)
-
-    def fit(shards):
-        own.shards = shards
-        X, y, group, options = given(shards.place)
-        model = fb.FairClassifier(**{"constraint": "demographic_parity <= 0.1", "distributed": True, **options})
-        with pytest.raises((DataError, OptionError)) as raised:
-            model.fit(X, y, sensitive_features=group)
-        return raised.value
-
-    return in_threads(2, fit)
-
-
-def halves(place, n=200):
-    """The table, labels, groups and options of one of two processes."""
-    rng = np.random.default_rng(place)
-    X = pd.DataFrame(rng.normal(size=(n, 2)), columns=["x", "z"])
-    return X, (X["x"] + rng.normal(size=n) > 0).to_numpy().astype(float), rng.choice(["a", "b"], n).astype(object), {}
-
-
-def spoilt(what, place):
-    X, y, group, options = halves(place)
-    if what == "different bounds":
-        return X, y, group, {"constraint": f"demographic_parity <= 0.{1 + place}"}
-    if not place:
-        return X, y, group, options
-    if what == "label":
-        y[3] = np.nan
-    elif what == "infinity":
-        X.loc[3, "x"] = np.inf
-    elif what == "no rows":
-        X, y, group = X[:0], y[:0], group[:0]
-    elif what == "no groups":
-        group = None
-    elif what == "length":
-        X = X[:-1]
-    elif what == "option":
-        options = {"batch_size": 0}
-    return X, y, group, options
-
-
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("label", "1 of 200 labels are missing (NaN), the first in row 3 "),
-        ("infinity", "column 'x' has 1 infinite value, the first in row 3 "),
-        ("no rows", "there are no labels"),
-        ("no groups", "needs fit(X, y, sensitive_features=...)"),
-        ("length", "199"),
-        ("option", "batch_size must be at least 1"),
-    ],
-)
-def test_what_is_wrong_in_one_process_is_said_in_all_and_none_waits(monkeypatch, what, said):
-    here, there = errors_of(monkeypatch, lambda place: spoilt(what, place))
-    assert said in str(there) and "process" not in str(there)
-    assert str(here) == f"process 1 of 2 (counting from 0) cannot go on: {there}"
-
-
-def test_processes_with_other_options_or_attributes_say_so_alike(monkeypatch):
-    here, there = errors_of(monkeypatch, lambda place: spoilt("different bounds", place))
-    assert str(here) == str(there) and isinstance(here, OptionError)
-    assert "constraint is ['demographic_parity <= 0.1'] in process 0 and ['demographic_parity <= 0.2'] in" in str(here)
-
-    def without_groups(place):
-        X, y, group, _ = halves(place)
-        return X, y, None if place else group, {"constraint": "recall of class 1.0 >= 0.1"}
-
-    here, there = errors_of(monkeypatch, without_groups)
-    assert str(here) == str(there) and "different sensitive attributes: [('group',), ()]" in str(here)
-
-    def one_class(place):
-        X, y, group, _ = halves(place)
-        return X, 0 * y, group, {}
-
-    here, there = errors_of(monkeypatch, one_class)
-    assert str(here) == str(there) and "all labels of all processes are 0.0" in str(here)
 
 
 def test_each_process_may_have_its_own_seed(monkeypatch):

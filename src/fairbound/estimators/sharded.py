@@ -4,6 +4,8 @@ and the groups of each attribute."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -29,22 +31,44 @@ def check_agreed(classifier: Any) -> None:
     others in another process; DataError where they are not sound there."""
     shards = shards_of(classifier)
 
-    def stated() -> dict[str, str]:
+    def stated() -> dict[str, tuple[Any, str]]:
         bounds = classifier_bounds(classifier)
         check_distributed(shards, classifier)
         options = {k: v for k, v in classifier.get_params(deep=False).items() if k not in OWN and not shards.alone}
         options["constraint"] = [bound.text for bound in bounds]
-        return {name: re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for name, value in options.items()}
+        return {name: (_compared(value), _shown(value)) for name, value in options.items()}
 
     parts = shards.gather(all_or_none(shards, stated))
     for place, other in enumerate(parts):
-        differing = [name for name, said in parts[0].items() if other[name] != said]
+        differing = [name for name, (value, _) in parts[0].items() if other[name][0] != value]
         if differing:
             name = differing[0]
             raise OptionError(
-                f"the processes of a distributed fit have different options: {name} is {parts[0][name]} in process 0 and "
-                f"{other[name]} in process {place} (counting from 0). Give all of them the same."
+                f"the processes of a distributed fit have different options: {name} is {parts[0][name][1]} in process 0 and "
+                f"{other[name][1]} in process {place} (counting from 0). Give all of them the same."
             )
+
+
+def _compared(value: Any) -> Any:
+    """An option as plain data that == compares: numbers whatever their type, dicts and sets in any order; of what is no
+    such data its text."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {_compared(key): _compared(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(map(_compared, value))
+    if isinstance(value, set | frozenset):
+        return frozenset(map(_compared, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, {field.name: _compared(getattr(value, field.name)) for field in fields(value)}
+    plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and value == value)
+    return value if plain else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """The text of an option, without the addresses of objects, which differ by process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def with_labels_of_all(y: Any, shards: Shards) -> tuple[Any, int | None]:
