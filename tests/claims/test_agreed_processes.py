@@ -10,7 +10,7 @@ from threads import halves, in_threads
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.sharded import check_agreed
+from fairbound.estimators.sharded import check_agreed, with_labels_of_all
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_options_of_one_process_are_refused(options, message, monkeypatch):
         assert isinstance(error, OptionError) and message in str(error)
 
 
-def errors_of(monkeypatch, given):
-    """What two processes raise: given(place) is the table, labels, groups and options of one of them."""
+def errors_of(monkeypatch, given, weights=(None, None)):
+    """What two processes raise: given(place) is the table, labels, groups and options of one of them. weights: of both."""
     own = threading.local()
     monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: own.shards)
 
@@ -38,7 +38,7 @@ def errors_of(monkeypatch, given):
         X, y, group, options = given(shards.place)
         model = fb.FairClassifier(**{"constraint": "demographic_parity <= 0.1", "distributed": True, **options})
         with pytest.raises((DataError, OptionError)) as raised:
-            model.fit(X, y, sensitive_features=group)
+            model.fit(X, y, sensitive_features=group, sample_weight=weights[shards.place])
         return raised.value
 
     return in_threads(2, fit)
@@ -131,3 +131,53 @@ def test_options_that_differ_within_are_refused(monkeypatch):
     ):
         here, there = errors_of(monkeypatch, lambda place, options=options: (*halves(place)[:3], options[place]))
         assert str(here) == str(there) and f"different options: {next(iter(options[0]))} is " in str(here)
+
+
+def test_weights_in_one_process_alone_are_refused_in_both(monkeypatch):
+    for weights in ((np.ones(200), None), (None, np.ones(200))):
+        here, there = errors_of(monkeypatch, halves, weights)
+        given = 0 if weights[1] is None else 1
+        assert str(here) == str(there) and isinstance(here, DataError)
+        assert f"sample_weight is given in process {given} of a distributed fit and not in process {1 - given}" in str(
+            here
+        )
+
+
+@pytest.mark.parametrize(("turned", "kind"), [(lambda y: y.astype(int).astype(str), "text"), (lambda y: y > 0, "bool")])
+def test_labels_of_another_kind_in_one_process_are_refused_in_both(monkeypatch, turned, kind):
+    def given(place):
+        X, y, group, _ = halves(place)
+        return X, turned(y) if place else y.astype(int), group, {}
+
+    here, there = errors_of(monkeypatch, given)
+    assert str(here) == str(there) and isinstance(here, DataError)
+    assert f"the labels are number values in process 0 and {kind} values in process 1" in str(here)
+
+
+def test_numbers_kept_as_objects_in_one_process_are_the_same_labels(monkeypatch):
+    labels = ([0, 1, 1], np.array([0.0, 1.0]), np.array([1, 0], dtype=object))
+    found = in_threads(3, lambda own: with_labels_of_all(labels[own.place], own))
+    assert [(sorted(set(map(repr, values.tolist()))), n) for values, n in found] == [
+        (["0.0", "1.0"], n) for n in (3, 2, 2)
+    ]
+
+
+def test_classes_and_weights_that_one_process_refuses_end_both(monkeypatch):
+    """More than 100 labels in fewer than ten rows each, as one of the two sees it; a warning of weights made an error."""
+
+    def given(place):
+        n = 1380 if place else 100
+        X, _, group, _ = halves(place, n)
+        return X, np.arange(n) % 150, group, {"constraint": "recall of class 3 >= 0.1"}
+
+    here, there = errors_of(monkeypatch, given)
+    assert "the labels have 150 values" in str(here)
+    assert str(there) == f"process 0 of 2 (counting from 0) cannot go on: {here}"
+
+    def warn(weight):
+        if weight[0] == 2:
+            raise DataError("weights unlike each other")
+
+    monkeypatch.setattr("fairbound.estimators.judged_rows.warn_of_weights", warn)
+    here, there = errors_of(monkeypatch, halves, (np.ones(200), np.full(200, 2.0)))
+    assert str(here) == f"process 1 of 2 (counting from 0) cannot go on: {there}"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairbound.base.errors import CertificateError, DataError
-from fairbound.estimators.sharded import same_groups, shards_of, with_labels_of_all
+from fairbound.estimators.sharded import check_weighted, same_groups, shards_of, with_labels_of_all
 from fairbound.estimators.training_rows import checked_labels, class_codes, compares_groups
 from fairbound.fairness.bound import Bound, groups_wanted
 from fairbound.fairness.builder import compile_plan
@@ -135,11 +135,15 @@ class LabelledRows(GroupedRows):
         table, labels, groups, weight = all_or_none(shards, read)
         groups = same_groups(groups, shards, isinstance(sensitive_features, Groups))
         labels, own = with_labels_of_all(labels, shards)
+        check_weighted(weight, shards)
         two = [b.text for b in stated if "two classes" in b.needs]
-        codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
-        n = len(codes[:own])
-        weight = all_or_none(shards, lambda: _weights(weight, n))
-        return cls(table, codes[:own], classes, groups or no_groups(n), weight)
+
+        def numbered() -> tuple[Any, ...]:
+            codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
+            return codes[:own], classes, _weights(weight, len(codes[:own]))
+
+        codes, classes, weight = all_or_none(shards, numbered)
+        return cls(table, codes, classes, groups or no_groups(len(codes)), weight)
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))

@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.parameter_checks import check_distributed, classifier_bounds
 from fairbound.rows.groups import MISSING, Groups, check_whole, natural_order
-from fairbound.rows.labels import sound_labels
+from fairbound.rows.labels import kind_of_label, sound_labels
 from fairbound.rows.reading import column_values, factorised
 from fairbound.rows.shards import ALONE, Processes, Shards, all_or_none
 
@@ -77,32 +77,50 @@ def with_labels_of_all(y: Any, shards: Shards) -> tuple[Any, int | None]:
     class."""
     if shards.alone:
         return y, None
-    values = all_or_none(shards, lambda: _sound(y))
-    numbers = values.dtype.kind in "biuf"
-    own = np.unique(values).tolist() if numbers else factorised(values.tolist())[1]
-    known = [v for part in shards.gather(own) for v in part]
+    values, kind = all_or_none(shards, lambda: _sound(y))
+    own = factorised(values.tolist())[1] if kind == "text" else np.unique(values).tolist()
+    parts = shards.gather((kind, own))
+    for place, (other, _) in enumerate(parts):
+        if other != parts[0][0]:
+            raise DataError(
+                f"the labels are {parts[0][0]} values in process 0 and {other} values in process {place} (counting from 0). "
+                "Make them one type."
+            )
+    known = [v for _, part in parts for v in part]
     if len(set(known)) == 1:
         raise DataError(
             f"all labels of all processes are {known[0]!r}; two classes are needed. Check the label column."
         )
-    return np.concatenate([values, np.array(known, dtype=None if numbers else object)]), len(values)
+    return np.concatenate([values, np.array(known, dtype=object if kind == "text" else None)]), len(values)
 
 
-def _sound(y: Any) -> np.ndarray:
-    """(n,) the labels of this process, checked by themselves, so that what is said of them has their rows."""
+def _sound(y: Any) -> tuple[np.ndarray, str]:
+    """(n,) the labels of this process, checked by themselves, so that what is said of them has their rows; and their kind."""
     values = y if isinstance(y, np.ndarray) and y.ndim == 1 else np.array(column_values("the labels", y), dtype=object)
-    if not (len(values) and values.dtype.kind in "biuf" and np.isfinite(values).all()):
-        sound_labels(values)
-    return values
+    if len(values) and values.dtype.kind in "biuf" and np.isfinite(values).all():
+        return values, "bool" if values.dtype.kind == "b" else "number"
+    labels = sound_labels(values)
+    kind = kind_of_label(labels[0])
+    return np.array(labels, dtype=object if kind == "text" else None), kind
+
+
+def check_weighted(weight: Any, shards: Shards) -> None:
+    """Raises: DataError where rows have a weight in one process, None for none, and not in another."""
+    given = shards.gather(weight is not None)
+    if len(set(given)) > 1:
+        raise DataError(
+            f"sample_weight is given in process {given.index(True)} of a distributed fit and not in process {given.index(False)} "
+            "(counting from 0). Give weights in all of them, or in none; a weight of 1 for each row is as none."
+        )
 
 
 def same_groups(groups: Groups | None, shards: Shards, checked: bool = False) -> Groups | None:
     """The groups of these rows, numbered among those that occur in any process; None where no process has any.
-    checked: whether they were looked at before, as those of a `Groups`.
+    checked: whether those of this process were looked at before, as those of a `Groups`.
     Raises: DataError for other attributes, and where `check_whole` refuses the groups of all rows."""
     if shards.alone:
         return groups
-    parts = shards.gather(None if groups is None else (groups.attributes, groups.labels, len(groups)))
+    parts = shards.gather(None if groups is None else (groups.attributes, groups.labels, len(groups), checked))
     names = [() if part is None else part[0] for part in parts]
     if len(set(names)) > 1:
         raise DataError(f"the processes name different sensitive attributes: {names}.")
@@ -110,11 +128,11 @@ def same_groups(groups: Groups | None, shards: Shards, checked: bool = False) ->
         return None
     codes, labels = [], []
     for j, own in enumerate(groups.labels):
-        known = tuple(sorted({text for _, part, _ in parts for text in part[j]}, key=natural_order))
+        known = tuple(sorted({text for _, part, *_ in parts for text in part[j]}, key=natural_order))
         place = np.array([*(known.index(text) for text in own), MISSING])
         codes.append(place[groups.codes[:, j]])
         labels.append(known)
     found = Groups(np.stack(codes, axis=1), groups.attributes, tuple(labels))
-    if not checked:
-        check_whole(found.names, sum(rows for *_, rows in parts))
+    if not all(looked_at for *_, looked_at in parts):
+        check_whole(found.names, sum(rows for _, _, rows, _ in parts))
     return found

@@ -245,12 +245,17 @@ def sound_labels(y: Any) -> list[Any]:
             f"{len(gone)} of {len(values)} labels are missing (NaN), the first in row {gone[0]} (counting from 0). "
             "Drop these rows from the table and the labels."
         )
-    kinds = {"text" if isinstance(v, str) else "bool" if isinstance(v, bool) else "number" for v in values}
+    kinds = set(map(kind_of_label, values))
     if len(kinds) > 1:
         raise DataError(f"the labels mix {' and '.join(sorted(kinds))} values. Make them one type.")
     if any(isinstance(v, float) and v in (float("inf"), float("-inf")) for v in set(values)):
         raise DataError("the labels hold infinite (inf) values. Correct them.")
     return values
+
+
+def kind_of_label(label: Any) -> str:
+    """What a label, a Python value, is: text, bool or number."""
+    return "text" if isinstance(label, str) else "bool" if isinstance(label, bool) else "number"
 
 
 def read_targets(y: Any, n: int) -> np.ndarray | None:
