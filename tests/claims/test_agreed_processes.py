@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from threads import halves, in_threads
 
 import fairbound as fb
@@ -113,6 +114,11 @@ def test_processes_with_other_options_or_attributes_say_so_alike(monkeypatch):
     ids=["dicts", "numbers", "lists", "options of a table"],
 )
 def test_equal_options_are_the_same_however_they_are_written(monkeypatch, options):
+    agree(monkeypatch, options)
+
+
+def agree(monkeypatch, options):
+    """Compare the options of two processes. Raises: where they differ."""
     own = threading.local()
     monkeypatch.setattr("fairbound.estimators.sharded.Processes", lambda: own.shards)
 
@@ -181,3 +187,13 @@ def test_classes_and_weights_that_one_process_refuses_end_both(monkeypatch):
     monkeypatch.setattr("fairbound.estimators.judged_rows.warn_of_weights", warn)
     here, there = errors_of(monkeypatch, halves, (np.ones(200), np.full(200, 2.0)))
     assert str(here) == f"process 1 of 2 (counting from 0) cannot go on: {there}"
+
+
+def test_modules_that_begin_at_other_parameters_are_refused_in_both(monkeypatch):
+    modules = [torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1)) for _ in (0, 1)]
+    given = lambda place: (*halves(place)[:3], {"model": modules[place]})  # noqa: E731
+    here, there = errors_of(monkeypatch, given)
+    assert str(here) == str(there) and isinstance(here, OptionError)
+    assert "the module begins at other parameters in process 1 than in process 0" in str(here)
+    modules[1].load_state_dict(modules[0].state_dict())
+    agree(monkeypatch, [given(place)[3] for place in (0, 1)])

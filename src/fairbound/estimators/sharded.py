@@ -3,12 +3,16 @@ and the groups of each attribute."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.parameter_checks import check_distributed, classifier_bounds
@@ -28,7 +32,7 @@ def shards_of(classifier: Any) -> Shards:
 
 def check_agreed(classifier: Any) -> None:
     """Raises: OptionError for options of a FairClassifier that are not sound, that one process alone can follow, or that are
-    others in another process; DataError where they are not sound there."""
+    others in another process, as the parameters are that a module begins at; DataError where they are not sound there."""
     shards = shards_of(classifier)
 
     def stated() -> dict[str, tuple[Any, str]]:
@@ -47,6 +51,23 @@ def check_agreed(classifier: Any) -> None:
                 f"the processes of a distributed fit have different options: {name} is {parts[0][name][1]} in process 0 and "
                 f"{other[name][1]} in process {place} (counting from 0). Give all of them the same."
             )
+    if isinstance(classifier.model, nn.Module) and not shards.alone:
+        starts = shards.gather(all_or_none(shards, lambda: _checksum(classifier.model)))
+        for place, start in enumerate(starts):
+            if start != starts[0]:
+                raise OptionError(
+                    f"the module begins at other parameters in process {place} than in process 0 (counting from 0). Call "
+                    "torch.manual_seed with one number before it is made, or load one state_dict in all of them."
+                )
+
+
+def _checksum(module: nn.Module) -> str:
+    """The sha256 of the parameters and buffers of a module."""
+    found = hashlib.sha256()
+    for values in module.state_dict().values():
+        if isinstance(values, torch.Tensor) and not is_lazy(values):
+            found.update(values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def _compared(value: Any) -> Any:
