@@ -209,7 +209,9 @@ def left_out_by_model(
     try:
         with silenced(DataWarning):
             found = [
-                classifier.decision_function(frame, groups_in(frame, attributes) if classifier.needs_groups else None)
+                classifier.decision_function(
+                    frame, groups_in(frame, attributes, whole=False) if classifier.needs_groups else None
+                )
                 for frame in left_out
                 if len(frame)
             ]

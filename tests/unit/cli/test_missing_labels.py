@@ -204,6 +204,28 @@ def test_so_it_is_by_gates_comparisons_and_monitors(run, lent):
     assert unlike(new) in out and "can be had by leaving label out" in out, err
 
 
+def test_so_it_is_of_a_model_that_needs_groups_where_parts_have_none(run, lent):
+    folder, new = lent
+    rng = np.random.default_rng(5)
+    by_group = fb.FairClassifier(
+        "demographic_parity <= 0.1", use_groups_at_prediction=True, budget="50 steps", algorithm="alm"
+    )
+    truth = np.where(new.x + (new.g == "a") + rng.normal(size=1000) > 0, "good", "bad")
+    by_group.fit(new[["x"]], truth, sensitive_features=new[["g"]]).save(folder / "rule")
+    rows = pd.concat([new[new.y.isna()], new[new.y.notna()]], ignore_index=True)
+    rows.loc[:250, "g"] = None
+    rows.to_csv(folder / "new.csv", index=False)
+    with pytest.warns(fb.DataWarning, match="251 of 1,000 rows have a value of 'g'"):
+        rows["decided"] = by_group.predict(rows[["x"]], rows[["g"]])
+    args = ("audit", "--data", folder / "new.csv", "--label", "y", "--group", "g", "--drop-missing-labels")
+    for more in ((), ("--chunk-rows", 130)):
+        said = warned_by(run, *args, "--out", folder / "o", "--model", folder / "rule", *more)
+        assert sum(line.startswith(unlike(rows)) for line in said) == 1
+    rows[(rows.index <= 250) | rows.y.notna()].to_csv(folder / "new.csv", index=False)
+    said = warned_by(run, *args, "--out", folder / "o", "--model", folder / "rule")
+    assert sum(line.startswith("The rows without an outcome are unlike those judged") for line in said) == 1
+
+
 def test_rows_left_out_that_a_model_cannot_take_are_passed_over(run, lent):
     folder, new = lent
     by_group = fb.FairClassifier(
