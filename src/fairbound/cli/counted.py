@@ -10,7 +10,7 @@ import numpy as np
 from fairbound.audits.counts import AuditCounts
 from fairbound.cli.columns import groups_in, in_file, pandas_part
 from fairbound.cli.judging_options import AuditOptions
-from fairbound.rows.groups import Groups, check_many, check_whole
+from fairbound.rows.groups import Groups, check_many, check_whole, many_values
 from fairbound.tables import Chunks
 
 
@@ -29,7 +29,7 @@ def counted_file(
     """
     parts = Chunks.read(options.data, rows=chunk_rows, **options.file_format)
     merged: AuditCounts | None = None
-    at = 0
+    at, whole = 0, None if kept is None else len(kept)
     for part in parts if kept is None else parts.take(kept):
         frame = pandas_part(part)
         rows = np.arange(at, at + len(frame))
@@ -38,8 +38,15 @@ def counted_file(
         with in_file(options.data, rows if kept is None else kept[rows]):
             counts = count(frame, rows, groups)
         merged = counts if merged is None else merged.merge(counts)
-        if kept is not None:
-            check_many(merged.occurring, len(kept))
+        occurring = merged.occurring
+        if any(many_values(known, at) for known in occurring.values()):
+            whole = _rows_of_file(options, chunk_rows, attributes[0]) if whole is None else whole
+            check_many(occurring, whole)
     assert merged is not None  # a file without rows has no columns either
     check_whole(merged.occurring, len(merged))
     return merged
+
+
+def _rows_of_file(options: AuditOptions, chunk_rows: int, column: str) -> int:
+    """How many rows the file has, of which one column is read."""
+    return len(Chunks.read(options.data, rows=chunk_rows, columns=[column], **options.file_format))

@@ -278,11 +278,16 @@ def check_whole(names: Mapping[str, Sequence[str]], rows: int) -> None:
 
 
 def check_many(names: Mapping[str, Sequence[str]], rows: int) -> None:
-    """Raises: DataError for an attribute of more than 100 values, and more than a tenth as many as there are rows.
-    names: by attribute, groups that occur; rows: of the whole table."""
+    """Raises: DataError for an attribute of too `many_values`. names: by attribute, groups that occur; rows: of the whole
+    table."""
     for attribute, known in names.items():
-        if len(known) > MANY_VALUES and len(known) > rows / 10:
+        if many_values(known, rows):
             raise _no_groups_but_values(attribute, known, rows)
+
+
+def many_values(known: Sequence[str], rows: int) -> bool:
+    """Whether an attribute has more than 100 values `known`, and more than a tenth as many as there are rows."""
+    return len(known) > MANY_VALUES and len(known) > rows / 10
 
 
 def _no_groups_but_values(attribute: str, known: Sequence[str], rows: int) -> DataError:

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import fairbound as fb
 from fairbound.report import schema
 
 pd = pytest.importorskip("pandas")
@@ -123,3 +124,35 @@ def test_what_cannot_be_read_in_parts_is_said(run, files, tmp_path):
         "--constraint", "loss_gap <= 0.1", "--out", tmp_path / "o",
     )  # fmt: skip
     assert code == 2 and "cannot be judged from counts" in error
+
+
+@pytest.fixture
+def judged(run, tmp_path):
+    """The audit in parts of a saved model on rows that are given, with a label or without: its exit code and what it
+    prints."""
+    rng = np.random.default_rng(0)
+    old = pd.DataFrame({"x": rng.normal(size=300), "sex": rng.choice(["F", "M"], 300)})
+    model = fb.FairClassifier("demographic_parity <= 0.5", budget="20 steps", algorithm="alm")
+    model.fit(old[["x"]], old.x + rng.normal(size=300) > 0, sensitive_features=old.sex).save(tmp_path / "model")
+
+    def audit(rows, group, *more):
+        rows.assign(y=rng.random(len(rows)) > 0.5).to_csv(tmp_path / "new.csv", index=False)
+        args = ("--data", tmp_path / "new.csv", "--model", tmp_path / "model", "--group", group, "--chunk-rows", 150)
+        code, _, error = run("audit", *args, "--out", tmp_path / "o", *more)
+        return code, error
+
+    return audit
+
+
+@pytest.mark.parametrize("more", [(), ("--label", "y")], ids=["without labels", "with labels"])
+def test_groups_of_parts_are_looked_at_of_the_whole_file(judged, more):
+    rows = pd.DataFrame({"x": np.linspace(-2, 2, 2000), "id": [f"p{i}" for i in range(2000)]})
+    rows["region"] = [f"r{i % 150}" for i in range(2000)]
+    code, error = judged(rows.assign(g=None), "g", *more)
+    assert code == 2 and "the sensitive attribute 'g' has no known value" in error
+    code, error = judged(rows.assign(g=0.5 + np.arange(2000) % 30), "g", *more)
+    assert code == 2 and "the sensitive attribute 'g' has 30 values in 2000 rows, such as" in error
+    code, error = judged(rows, "id", *more)  # it ends as soon as these are too many for a file of 2,000 rows
+    assert code == 2 and "the sensitive attribute 'id' has 300 values in 2000 rows, such as" in error
+    code, error = judged(rows, "region", *more)  # of which the first part shows as many as it has rows
+    assert code in (0, 1, 3), error
