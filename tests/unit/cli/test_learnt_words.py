@@ -96,6 +96,27 @@ def test_two_models_read_a_word_each_as_it_was_learnt(folder, run):
         assert [[row[side] for row in rates] for side in ("first", "second")] == groups
 
 
+def test_each_model_reads_the_rows_without_a_label_as_it_learnt_them(folder, run):
+    drugs().to_csv(folder / "train.csv", index=False)
+    words = ("--data", folder / "train.csv", "--label", "y", "--group", "sex", *TRAIN)
+    assert run("fit", *words, "--out", folder / "gaps", "--no-baseline")[0] in (0, 1, 3)
+    new = drugs(seed=1)
+    new["y"] = new.y.where(new.amount > 0)
+    known = new.y.notna().to_numpy()
+    new.to_csv(folder / "new.csv", index=False)
+    models, rows = [folder / name / "model" for name in ("fit", "gaps")], ("--data", folder / "new.csv")
+    more = ("--label", "y", "--group", "sex", *BOUND, "--drop-missing-labels", "--json")
+    code, out, said = run("compare", *models, *rows, *more)
+    assert code in (0, 1, 3), said
+    for model in models:
+        assert run("predict", *rows, "--model", model, "--out", folder / "o.csv")[0] == 0
+        chosen = pd.read_csv(folder / "o.csv").score > 0
+        shares = [f"{100 * chosen[part].mean():.3g} % of" for part in (~known, known)]
+        begins = f"{model}: The rows without an outcome are unlike those judged: the model selects"
+        (line,) = (line for line in json.loads(out)["warnings"] if line.startswith(begins))
+        assert f"{begins} {shares[0]} the {(~known).sum()} rows without one, and {shares[1]} those judged" in line
+
+
 def _numbers(value):
     """All numbers of what a command says, but how long it took."""
     if isinstance(value, dict):

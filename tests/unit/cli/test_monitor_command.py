@@ -189,6 +189,20 @@ def test_three_labels_are_watched_under_bounds_on_classes(run, tmp_path):
     assert code == 2
 
 
+def test_a_saved_model_of_three_classes_decides_by_its_highest_score(run, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=900), "sex": rng.choice(["F", "M"], 900)})
+    frame["kind"] = np.array(["a", "b", "c"])[np.digitize(frame.x + 0.5 * rng.normal(size=900), [-0.5, 0.5])]
+    model = fb.FairClassifier("recall of class b >= 0.3", budget="50 steps", algorithm="alm")
+    model.fit(frame[["x"]], frame.kind).save(tmp_path / "model")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    args = ("--data", tmp_path / "new.csv", "--label", "kind", "--group", "sex", "--model", tmp_path / "model")
+    code, out, err = run("monitor", "--state", tmp_path / "state", *args, "--json")
+    assert code in (0, 1, 3), err
+    right = model.predict(frame[["x"]]) == frame.kind
+    assert json.loads(out)["metrics"]["accuracy"] == pytest.approx(right.mean()) and right.mean() > 0.5
+
+
 def test_a_label_that_is_written_in_another_way_is_named_with_its_file_and_column(run, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 100), "deny": rng.choice(["no", "yes"], 100)})
