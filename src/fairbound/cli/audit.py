@@ -79,7 +79,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     measured: dict[str, Any]
     if classifier is not None:
         encoded = encoded_rows(classifier, frame, options, {label, options.weights, options.clusters, *attributes})
-        notes = encoding_notes(encoded)
+        notes = encoding_notes(encoded.report)
         groups, said = beside_training(classifier, groups, bounds, len(frame))
         warnings += [*encoded.report.strange_lines(), *said]
         with silenced(DataWarning):  # said above
@@ -157,10 +157,12 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     merged = counted_file(options, chunk_rows, attributes, count, kept)
     if classifier is None or model is None:
         warnings = left_out_words(labels, left_out, str(options.score), classes, options.threshold)
+        notes = [] if given is None else [given.said]
     else:
         judged = np.repeat(merged.cells[:, -1] == 1, merged.counts)
         others = _rows_in_parts(options, chunk_rows, left_out.index.to_numpy())
         warnings = model.said(attributes, bounds) + left_out_by_model(classifier, judged, others, attributes)
+        notes = model.notes({label, options.weights, options.clusters, *attributes})
     said = merged.audit(
         bounds,
         classes=classes,
@@ -168,7 +170,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         power=options.power,
         **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options, folder),
-        notes=unlabelled + ([] if given is None else [given.said]),
+        notes=[*unlabelled, *notes],
     )
     _explain_missing(said, options)
     said["warnings"] += left_out_in_training(classifier, said)

@@ -73,7 +73,7 @@ def audited_decisions(options: AuditOptions) -> dict[str, Any]:
     else:
         column = label_of_training(folder)
         encoded = encoded_rows(classifier, frame, options, {column, options.weights, options.clusters, *attributes})
-        notes = encoding_notes(encoded)
+        notes = encoding_notes(encoded.report)
         groups, said = beside_training(classifier, groups_in(frame, attributes), bounds, len(frame))
         said = [*encoded.report.strange_lines(), *said]
         with silenced(DataWarning):  # said above
@@ -132,13 +132,16 @@ def _counted(
     facts = _facts(options, column, folder, [] if model is None else model.said(attributes, bounds))
     if classes is not None:
         facts["data"]["positive"] = str(classes[1])
+    notes = [*given.notes, given.read_as] if given is not None else []
+    if model is not None:
+        notes = model.notes({column, options.weights, options.clusters, *attributes})
     found = merged.audit(
         bounds,
         classes=classes or ("0", "1"),
         confidence=options.confidence,
         power=options.power,
         model=model_facts(classifier, options, folder),
-        notes=[] if given is None else [*given.notes, given.read_as],
+        notes=notes,
         **facts,
     )
     found["warnings"] += left_out_in_training(classifier, found)

@@ -22,7 +22,7 @@ from fairbound.estimators.folder import Folder
 from fairbound.estimators.saved import kind_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import same_label
-from fairbound.tables import Encoded
+from fairbound.tables import Encoded, EncodeReport
 
 
 def model_of_two_classes(folder: Folder, positive: str | None) -> FairClassifier:
@@ -96,8 +96,12 @@ def encoded_rows(classifier: FairClassifier, frame: Any, options: AuditOptions, 
     assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
     with in_file(options.data, frame.index.to_numpy()):
         encoded = Encoded.of(classifier.encoder_, frame)
-    report = replace(encoded.report, ignored=tuple(name for name in encoded.report.ignored if name not in used))
-    return replace(encoded, report=report)
+    return replace(encoded, report=_beside(encoded.report, used))
+
+
+def _beside(report: EncodeReport, used: set[Any]) -> EncodeReport:
+    """The report on a table without the columns `used`, which are no features, among those ignored."""
+    return replace(report, ignored=tuple(name for name in report.ignored if name not in used))
 
 
 class JudgedInParts:
@@ -121,10 +125,14 @@ class JudgedInParts:
         lacked = lacked_in_training(self._new, self._unfamiliar.report.rows)
         return [*self._unfamiliar.said(), *lacked, *not_judged(self._classifier, attributes, bounds)]
 
+    def notes(self, used: set[Any]) -> list[str]:
+        """As `encoding_notes`, of all parts. used: as in `encoded_rows`."""
+        return encoding_notes(_beside(self._unfamiliar.report, used))
 
-def encoding_notes(encoded: Encoded) -> list[str]:
+
+def encoding_notes(report: EncodeReport) -> list[str]:
     """What is noted of the rows' columns."""
-    return [line for line in encoded.report.lines() if ": dropped, " not in line]
+    return [line for line in report.lines() if ": dropped, " not in line]
 
 
 def beside_training(

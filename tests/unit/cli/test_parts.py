@@ -78,6 +78,25 @@ def test_audit_in_parts_is_audit_of_the_whole_file(run, files, tmp_path, kind):
         assert (kind == "csv" and "--model" in source) == any("trained on" in line for line in parts["warnings"])
 
 
+@pytest.mark.parametrize("more", [[], ["--label", "approved"]], ids=["without labels", "with labels"])
+def test_a_saved_model_notes_the_same_of_rows_read_in_parts(run, files, tmp_path, more):
+    fit(run, files["csv"], tmp_path / "fit")
+    new = pd.read_csv(files["csv"])
+    new.loc[::100, "city"], new.loc[3, "skill"] = "Rome", np.nan
+    new.assign(other=1).to_csv(files["csv"], index=False)
+    noted = []
+    for parts in ([], ["--chunk-rows", 130]):
+        args = ("--data", files["csv"], "--model", tmp_path / "fit" / "model", "--group", "sex", *PARITY, *more)
+        code, _, error = run("audit", *args, "--out", tmp_path / "o", *parts)
+        assert code in (0, 1, 3), error
+        noted.append([line for line in audit_of(tmp_path / "o")["notes"] if ": " in line])
+    assert noted[0] == noted[1] and {
+        "city: 8 of 800 rows have a value unseen or too rare in training.",
+        "skill: 1 of 800 rows are missing.",
+        "other: not in the training table, ignored.",
+    } <= set(noted[0])
+
+
 @pytest.mark.parametrize(
     "score",
     [
