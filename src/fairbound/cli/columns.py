@@ -16,7 +16,7 @@ from fairbound.base.names import did_you_mean, shortlist, unspelled
 from fairbound.cli.outcome import say
 from fairbound.cli.row_warnings import word_in_place_of
 from fairbound.rows.groups import Groups, texts_of
-from fairbound.rows.labels import as_decisions
+from fairbound.rows.labels import MANY_NUMBERS, as_decisions
 from fairbound.rows.scores import strays_of
 from fairbound.tables import Chunks, Kinds, read_table
 from fairbound.tables.chunks import ROWS
@@ -119,12 +119,14 @@ def labelled_rows(frame: Any, label: str, options: Any, what: str = "label") -> 
 
 
 def _counts_as_missing(frame: Any, label: str, options: Any, what: str) -> str:
-    """What is said of the word that most of the missing cells of a column of labels hold, as it may be a label; "" where
-    they hold none."""
-    words = word_in_place_of(frame[[label]], options.data, options.file_format)
-    if label not in words:
+    """What is said of the word that most of the missing cells of a column of labels, or of one that decisions are stated
+    of, hold, as it may be a label; "" where they hold none, or the others are amounts."""
+    column = column_of(label, file_columns(options), f"--{what}")
+    amounts = frame[column].dtype.kind == "f" and frame[column].nunique() > MANY_NUMBERS
+    words = {} if amounts else word_in_place_of(frame[[column]].astype(object), options.data, options.file_format)
+    if column not in words:
         return ""
-    word, rows, _ = words[label]
+    word, rows, _ = words[column]
     cells = f"{rows:,} cells are {word!r}, which counts" if rows > 1 else f"One cell is {word!r}, which counts"
     return (
         f" {cells} as missing in a CSV file: where it is a {what}, write it otherwise, or save the table as Parquet, where it "

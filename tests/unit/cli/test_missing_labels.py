@@ -275,3 +275,27 @@ def test_a_word_that_may_be_a_label_is_named(run, tmp_path, more):
     assert code == 2 and f"101 of 400 labels are missing, the first in line 2 of the file. {said}" in err
     run(*args, "--positive", "Some", "--drop-missing-labels", *more)
     assert any(said in note for note in json.loads((tmp_path / "o" / "audit.json").read_text())["notes"])
+
+
+@pytest.mark.parametrize("more", [(), ("--chunk-rows", 100)])
+def test_so_is_one_among_numbers_and_one_that_decisions_are_stated_of(run, tmp_path, more):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400).astype(str).astype(object)
+    grade = rng.choice(["A", "B"], 400).astype(object)
+    y[::4], grade[::5] = "None", "N/A"
+    table = pd.DataFrame({"s": rng.random(400).round(3), "g": ["a", "b"] * 200, "y": y, "grade": grade})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    args = ("audit", "--data", tmp_path / "t.csv", "--group", "g", "--out", tmp_path / "o", *more)
+    for word, rows, what, source in (
+        ("None", 100, "label", ("--label", "y", "--score", "s")),
+        ("N/A", 80, "decision", ("--score", "grade=A")),
+    ):
+        said = f"{rows} cells are {word!r}, which counts as missing in a CSV file: where it is a {what}, write it otherwise"
+        code, _, err = run(*args, *source)
+        assert code == 2 and f"{rows} of 400 {what}s are missing, the first in line 2 of the file. {said}" in err
+        run(*args, *source, "--drop-missing-labels")
+        assert any(said in note for note in json.loads((tmp_path / "o" / "audit.json").read_text())["notes"])
+    amounts = table.assign(y=rng.normal(size=400).round(3).astype(str))
+    amounts.loc[::4, "y"] = "None"
+    amounts.to_csv(tmp_path / "t.csv", index=False)
+    assert "cells are" not in run(*args, "--label", "y", "--score", "s")[2]
