@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.cli.columns import pandas_part
-from fairbound.cli.saved_model import trained_columns
+from fairbound.cli.saved_model import trained_marks
 from fairbound.estimators.folder import load_folder
 from fairbound.tables import Chunks, Kinds
+from fairbound.tables.marks import Mark
 from fairbound.tables.notation import WORDS
 from fairbound.tables.parquet import is_parquet
 
@@ -21,10 +22,10 @@ def kinds_of(options: Any) -> Kinds:
     named = [Path(p) for what in ("first", "second") if (p := getattr(options, what, None)) and Path(p).is_dir()]
     folders = [load_folder(path) for path in (*([model] if isinstance(model, Path) else []), *named)]
     learnt = Kinds.learnt(*(folder.encoder for folder in folders if folder.encoder is not None))
-    decimals = defaultdict[str, set[str]](set)
+    marks = defaultdict[str, set[Mark]](set)
     for folder in folders:
-        for separator, mark in trained_columns(folder).get("decimal", {}).items():
-            decimals[separator].add(mark)
+        for separator, mark in trained_marks(folder).items():
+            marks[separator].add(mark)
     keys = [
         name for what in ("group", "clusters", "split_by", "qid", "id") for name in stated(getattr(options, what, None))
     ]
@@ -34,7 +35,7 @@ def kinds_of(options: Any) -> Kinds:
         numbers=learnt.numbers - text,
         keys=frozenset(keys),
         known=learnt.known,
-        decimals={separator: frozenset(marks) for separator, marks in decimals.items()},
+        marks={separator: frozenset(found) for separator, found in marks.items()},
     )
 
 

@@ -40,6 +40,7 @@ from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import CLASSES, class_labels, positive_last
 from fairbound.tables import Chunks, Encoded, TableEncoder
 from fairbound.tables.files import table_and_marks
+from fairbound.tables.marks import Mark
 
 ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
 """Of a column of labels, the targets and the classes."""
@@ -75,7 +76,7 @@ class InputRows:
     split_by: str | None = None
     units: np.ndarray | None = None
     cautions: tuple[str, ...] = ()
-    marks: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.target)

@@ -16,12 +16,14 @@ from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, checksum_of, folder_contents, left_behind
 from fairbound.estimators.saved import parts_of
 from fairbound.report import write_audit
+from fairbound.tables.marks import BOTH, Mark
 
 TRAINED_ON = "data.txt"
 """The file of a model folder that holds the checksum of what it was trained on."""
 COLUMNS = "columns.json"
 """The file of a model folder that holds the names of the label and of the weights, null without weights, and the mark before
-decimals of the file trained on, by separator, where its numbers have one that their separator does not tell."""
+decimals of the file trained on, by separator, where its numbers have one that their separator does not tell; of both
+marks, the names of the columns with commas too."""
 HELD_OUT = "held_out.csv"
 """The file beside a report of the rows that the verdict is about, numbered from 0 as they stand in the data."""
 MOST = 20
@@ -34,8 +36,23 @@ def trained_on(folder: Folder | None, checksum: str) -> bool:
 
 
 def trained_columns(folder: Folder) -> dict[str, Any]:
-    """What COLUMNS holds of a saved model: "label", "weights" and "decimal"; {} where its folder has none."""
+    """What COLUMNS holds of a saved model: "label", "weights", "decimal" and "commas"; {} where its folder has none."""
     return json.loads(folder.extras.get(COLUMNS, "{}"))  # type: ignore[no-any-return]
+
+
+def trained_marks(folder: Folder) -> dict[str, Mark]:
+    """By separator, the mark before decimals of the file that a saved model was trained on, where that is known: of both
+    marks, where the columns with commas are."""
+    known = trained_columns(folder)
+    commas = frozenset(known.get("commas", ()))
+    return {one: Mark(mark, commas) for one, mark in known.get("decimal", {}).items() if commas or mark != BOTH}
+
+
+def _of_marks(marks: Mapping[str, Mark]) -> dict[str, Any]:
+    """What COLUMNS holds of `trained_marks`."""
+    decimals = {separator: mark.decimal for separator, mark in marks.items()}
+    commas = {name for mark in marks.values() for name in mark.commas}
+    return ({"decimal": decimals} if decimals else {}) | ({"commas": sorted(commas)} if commas else {})
 
 
 def other_columns(folder: Folder | None, label: str, weights: str | None) -> list[str]:
@@ -98,7 +115,7 @@ def written_fit(
     *,
     held: bytes,
     stopped: bool,
-    marks: Mapping[str, str],
+    marks: Mapping[str, Mark],
 ) -> Outcome:
     """Write a fitted estimator, its training records and its audit to the folder `options.out`, which is held; what the command
     says of it. All is written beside what is older before that is replaced, and the older report goes first, so that a
@@ -111,7 +128,7 @@ def written_fit(
     """
     found |= {name: [for_commands(said) for said in found[name]] for name in ("warnings", "notes")}
     out, columns = options.out, {"label": found["data"]["label"], "weights": options.weights}
-    columns |= {"decimal": marks} if marks else {}
+    columns |= _of_marks(marks)
     extras = {COLUMNS: json.dumps(columns)} | ({} if checksum is None else {TRAINED_ON: checksum})
     contents = folder_contents(**parts_of(model) | {"extras": extras})
     found["model"]["checksum"] = f"sha256:{checksum_of(contents)}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fairbound.base.names import shortlist
+from fairbound.tables.columns import is_number
 
 MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
 _UNIT = rf"{MONEY}|%"
@@ -157,6 +158,19 @@ def written_amounts(frame: Any, settled: Mapping[Any, Iterable[str]] | None) -> 
     return out
 
 
+def of_other_mark(texts: Sequence[str], decimal: str) -> str | None:
+    """Of the distinct texts of a column that are not all numbers where `decimal` begins decimals, but would be read as some
+    where the other mark does, one with that mark; None for other columns."""
+    other_mark = OTHER_MARK[decimal]
+    marked = [text for text in texts if other_mark in text]
+    if not marked or not (wrong := Amounts.of(texts, decimal).other):
+        return None
+    otherwise = Amounts.of(texts, other_mark)
+    if not all(map(is_number, (*otherwise.other, *otherwise.doubtful))):
+        return None
+    return next((text for text in marked if text in wrong), marked[0])
+
+
 def _like_money(text: str) -> bool:
     return _LIKE_MONEY.fullmatch(text.strip()) is not None
 
@@ -164,11 +178,11 @@ def _like_money(text: str) -> bool:
 @dataclass
 class Said:
     """What a reader should know of columns of amounts. read: which were read so that have signs, marks between thousands
-    or marks that may be either, with a cell each. either: columns with marks that may be either; sure: columns that are
-    none with the other mark before decimals. text: why columns stay text."""
+    or marks that may be either, with a cell each. either: by column with marks that may be either, the mark that was not
+    taken; sure: columns that are none with that mark before decimals. text: why columns stay text."""
 
     read: dict[Any, str] = field(default_factory=dict)
-    either: set[Any] = field(default_factory=set)
+    either: dict[Any, str] = field(default_factory=dict)
     sure: set[Any] = field(default_factory=set)
     text: dict[Any, str] = field(default_factory=dict)
 
@@ -179,26 +193,32 @@ class Said:
         self.sure |= other.sure
         self.text |= other.text
 
-    def lines(self, decimal: str, columns: Sequence[Any], left_out: Collection[Any] = ()) -> list[str]:
-        """In sentences. decimal: the mark before decimals. columns: of the file, in order. left_out: those that are not read
-        as numbers after all."""
+    def lines(self, columns: Sequence[Any], left_out: Collection[Any] = ()) -> list[str]:
+        """In sentences. columns: of the file, in order. left_out: those that are not read as numbers after all."""
         read = [name for name in columns if name in self.read and name not in left_out]
         said = [self.text[name] for name in columns if name in self.text]
         if not read:
             return said
-        other_mark, either = OTHER_MARK[decimal], not (self.either - self.sure).isdisjoint(read)
-        hint = f' If {other_mark!r} begins decimals there, pass decimal="{other_mark}".' if either else ""
+        others = sorted({mark for name, mark in self.either.items() if name in read and name not in self.sure})
+        hint = "".join(f' If {mark!r} begins decimals there, pass decimal="{mark}".' for mark in others)
         return [f"read as numbers: {shortlist(self.read[name] for name in read)}.{hint}", *said]
 
 
 def read_amounts(
-    frame: Any, written: Written, decimal: str, told: set[str], numbers: Collection[Any] = frozenset()
+    frame: Any,
+    written: Written,
+    decimal_of: Callable[[Any], str],
+    told: set[str],
+    numbers: Collection[Any] = frozenset(),
 ) -> Said:
     """Make numbers of those text columns of a pandas frame all of whose cells are some. written: its `written_amounts`.
-    decimal: the mark before decimals, "." or ",". told: what was said of earlier parts, which is not said again, and to
-    which this adds. numbers: columns that are numbers even where no cell has a mark or a sign. Returns what is said."""
-    out, other_mark = Said(), OTHER_MARK[decimal]
+    decimal_of: the mark before decimals of a column, "." or ",". told: what was said of earlier parts, which is not said
+    again, and to which this adds. numbers: columns that are numbers even where no cell has a mark or a sign. Returns what
+    is said."""
+    out = Said()
     for name, by_mark in written.items():
+        decimal = decimal_of(name)
+        other_mark = OTHER_MARK[decimal]
         found, otherwise = by_mark[decimal], by_mark[other_mark]
         commas = [cell for cell in found.numbers if "," in cell]
         written_so = found.marked or commas or name in numbers
@@ -207,7 +227,7 @@ def read_amounts(
             if otherwise.other:
                 out.sure.add(name)
             elif any("," in cell or "." in cell for cell in found.numbers):
-                out.either.add(name)
+                out.either[name] = other_mark
             shown = (*found.marked, *(() if otherwise.other else commas))
             if shown and f"{name} read" not in told:
                 told.add(f"{name} read")

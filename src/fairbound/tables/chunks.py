@@ -18,10 +18,11 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import frame_of, take_rows
-from fairbound.tables.files import Reading, check_written, csv_parts
+from fairbound.tables.files import Reading, csv_parts
 from fairbound.tables.kinds import Kinds
+from fairbound.tables.marks import Mark
 from fairbound.tables.opening import check_plain
-from fairbound.tables.parquet import is_parquet, parquet_parts
+from fairbound.tables.parquet import check_written, is_parquet, parquet_parts
 
 ROWS = 1 << 16
 
@@ -91,7 +92,7 @@ class Chunks:
         return out
 
     @property
-    def marks(self) -> dict[str, str]:
+    def marks(self) -> dict[str, Mark]:
         """Of a CSV file that was begun to be read, its mark before decimals as `Reading.marks` has it; else {}."""
         return {} if self._reading is None else self._reading.marks
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import re
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairbound.base.errors import DataError, DataWarning, NoRowsError, OptionError, silenced
+from fairbound.base.errors import DataError, DataWarning, NoRowsError, silenced
 from fairbound.base.extras import extra
-from fairbound.tables.amounts import OTHER_MARK, Said, Written, read_amounts, written_amounts
+from fairbound.tables.amounts import OTHER_MARK, Said, Written, of_other_mark, read_amounts, written_amounts
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
-from fairbound.tables.marks import ALIKE, Mark, Marks
+from fairbound.tables.marks import ALIKE, BOTH, Mark, Marks
 from fairbound.tables.notation import MISSING_WORDS
 from fairbound.tables.opening import DAMAGED, check_plain, damaged, how_written, opened, read_text, undecoded
-from fairbound.tables.parquet import is_parquet, parquet_parts, whole_numbers
-from fairbound.tables.records import any_field_size, before_header, begins_at, check_widths, first_lines, records, sniff
+from fairbound.tables.parquet import check_written, is_parquet, parquet_parts, whole_numbers
+from fairbound.tables.records import before_header, check_widths, first_lines, line_of, sniff
 
 INDEX = "Unnamed: 0"
 """What pandas calls a first column without a name."""
@@ -65,7 +63,7 @@ def read_table(
 
 def table_and_marks(
     path: str | os.PathLike[str], encoding: str | None, decimal: str | None, kinds: Kinds | None
-) -> tuple[Any, dict[str, str]]:
+) -> tuple[Any, dict[str, Mark]]:
     """As `read_table`, and its mark before decimals as `Reading.marks` has it."""
     with extra("data", "reading CSV files needs pandas"):
         import pandas as pd
@@ -80,10 +78,11 @@ def table_and_marks(
     separator, header = sniff(path, text)
     _check_header(path, header, set())
     known = reading.known_mark(separator, decimal, kinds)
+    first_text = kinds.with_text(known.commas if known else ())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be left out
-            how = {**_as_read(text, separator, known), **kinds.as_read(header)}
+            how = {**_as_read(text, separator, known), **first_text.as_read(header)}
             frame = pd.read_csv(io.StringIO(text), **how)
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: the file has no header and no rows.") from None
@@ -108,11 +107,12 @@ def table_and_marks(
             for name in columns:
                 found.add_written(name, cells[name].dropna().unique())
         reading.mark = found.settled()
-        if again := list(reading.mark.thousands):
+        if again := [name for name in columns if name in reading.mark.commas]:
             frame[again] = cells[again]
             written |= _written(frame[again], kinds)
         _warn(path, reading.mark.lines(header))
-    _warn(path, _take_amounts(frame, written, reading.mark, reading.told).lines(reading.mark.of_texts, list(frame)))
+    _warn(path, _take_amounts(frame, written, reading.mark, reading.told).lines(list(frame)))
+    _check_marks(path, frame, kinds, reading.mark)
     kinds.named(frame)
     return frame, reading.marks
 
@@ -142,26 +142,10 @@ def _no_rows(path: Path, header: Sequence[str]) -> NoRowsError:
     return NoRowsError(f"{path}: the file has a header ({len(header)} columns) but no rows.", header)
 
 
-def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
-    """Raises: OptionError for an unknown encoding or decimal mark, and for either with a Parquet file."""
-    if is_parquet(path) and (encoding or decimal):
-        raise OptionError(
-            f"{path} is a Parquet file, which has no encoding and no decimal mark to state; leave them out."
-        )
-    if decimal not in (None, *OTHER_MARK):
-        raise OptionError(f"decimal must be '.' or ',', the mark before decimals, got {decimal!r}.")
-    try:
-        "".encode(encoding or "utf-8")
-    except (LookupError, ValueError):
-        raise OptionError(
-            f"encoding {encoding!r} is none that Python knows; try 'cp1252' (Windows), 'latin-1' or 'utf-16'."
-        ) from None
-
-
 @dataclass
 class Reading:
     """What has been done with a CSV file that is read in parts, each time it is read. mark: before its decimals, None
-    until it is known. marks: what a model that is trained on the file remembers of it, by separator; {} where the mark
+    until it is known. marks: what a model that is trained on the file remembers of it, by separator; {} where it
     follows from the separator, or no number of the file has one."""
 
     told: set[str] = field(default_factory=set)
@@ -171,20 +155,22 @@ class Reading:
     _separator: str = ","
     _stated: bool = False
 
-    def known_mark(self, separator: str, decimal: str | None, kinds: Kinds) -> str | None:
+    def known_mark(self, separator: str, decimal: str | None, kinds: Kinds) -> Mark | None:
         """The mark before decimals as far as it is known before the numbers are looked at. decimal: as stated.
         Raises: OptionError where saved models contradict each other."""
         self._separator, self._stated = separator, decimal is not None
-        known = decimal or kinds.decimal_under(separator) or ("." if separator == "," or kinds.verbatim else None)
-        if known is not None:
-            self.mark = Mark(known)
+        known = Mark(decimal) if decimal else kinds.mark_under(separator)
+        if known is None and (separator == "," or kinds.verbatim):
+            known = Mark(".")
+        self.mark = known or self.mark
         return known
 
     @property
-    def marks(self) -> dict[str, str]:
+    def marks(self) -> dict[str, Mark]:
         if self.mark is None or self.mark.decimal is None or (self._separator == "," and not self._stated):
             return {}
-        return {one: self.mark.decimal for one in (ALIKE if self._separator in ALIKE else (self._separator,))}
+        mark = Mark(self.mark.decimal, self.mark.commas if self.mark.decimal == BOTH else frozenset())
+        return {one: mark for one in (ALIKE if self._separator in ALIKE else (self._separator,))}
 
     def check_widths(self, path: Path, zipped: bool, encoding: str, separator: str, width: int) -> None:
         """Raises: DataError with the first line that is longer or shorter than the header."""
@@ -242,7 +228,7 @@ def csv_parts(
             wanted = header if columns is None else columns
             reading.kinds = _looked_through(file, wanted, kinds, reading) if kinds.look else kinds
         for frame, said in _parts(file, reading.kinds, reading):
-            _warn(path, said.lines(reading.mark.of_texts, list(frame)))
+            _warn(path, said.lines(list(frame)))
             yield frame
     except UnicodeError as error:
         raise undecoded(f"{path}: the file", encoding, error) from None
@@ -286,10 +272,11 @@ def _parts(file: _File, kinds: Kinds, reading: Reading) -> Iterator[tuple[Any, S
     """The parts of the file, each read by itself, and what is said of their amounts."""
     assert reading.mark is not None
     settled: dict[str, frozenset[str]] = {}
-    for frame in _frames(file, kinds, reading, reading.mark.thousands):
+    for frame in _frames(file, kinds, reading, reading.mark.commas):
         written = _written(frame, kinds, settled)
-        settled |= {name: found[reading.mark.of_texts].settled for name, found in written.items()}
+        settled |= {name: found[reading.mark.before(name)].settled for name, found in written.items()}
         said = _take_amounts(frame, written, reading.mark, reading.told)
+        _check_marks(file.path, frame, kinds, reading.mark)
         kinds.named(frame)
         yield frame, said
 
@@ -311,7 +298,6 @@ def _looked_through(file: _File, columns: Sequence[str], kinds: Kinds, reading: 
     """The kinds with those columns as text that are not numbers in the whole file. Warns: DataWarning of its amounts."""
     if kinds.verbatim or all(name in kinds.text or name in kinds.numbers for name in columns):
         return kinds
-    assert reading.mark is not None
     looked, doubtful, said = Looked(), set[str](), Said()
     with opened(file.path, file.zipped, file.encoding) as lines:
         zeros = zeros_before(blocks_of(lines), file.separator)
@@ -328,14 +314,14 @@ def _looked_through(file: _File, columns: Sequence[str], kinds: Kinds, reading: 
                 cells.columns = [str(name).strip() for name in cells.columns]
                 codes.update(name for name in cells if kinds.are_codes(name, cells[name].dropna().unique()))
     texts = codes | {name for name in looked.mixed if name not in kinds.numbers}
-    _warn(file.path, said.lines(reading.mark.of_texts, columns, texts))
+    _warn(file.path, said.lines(columns, texts))
     return kinds.with_text(texts)
 
 
-def _as_read(text: str, separator: str, mark: str | None) -> dict[str, Any]:
+def _as_read(text: str, separator: str, mark: Mark | None) -> dict[str, Any]:
     """What `pandas.read_csv` is told of every file. text: its first lines, or all. mark: as of `Reading.known_mark`."""
     return {
-        "sep": separator, "decimal": "," if mark == "," else ".", "keep_default_na": False, "na_values": MISSING_WORDS,
+        "sep": separator, "decimal": "," if mark and mark.decimal == "," else ".", "keep_default_na": False, "na_values": MISSING_WORDS,
         "skiprows": before_header(text), "skipinitialspace": True, "index_col": False, "low_memory": False,
     }  # fmt: skip
 
@@ -371,30 +357,29 @@ def _written(frame: Any, kinds: Kinds, settled: dict[str, frozenset[str]] | None
 
 def _take_amounts(frame: Any, written: Written, mark: Mark, told: set[str]) -> Said:
     """Make numbers of the frame's columns that hold amounts; what is said of them. told: as of `read_amounts`."""
-    said = read_amounts(frame, written, mark.of_texts, told, mark.thousands)
-    for name in mark.thousands.intersection(frame):
+    said = read_amounts(frame, written, mark.before, told, mark.commas)
+    for name in mark.commas.intersection(frame):
         if frame[name].isna().all():
             frame[name] = frame[name].astype(float)
     return said
 
 
+def _check_marks(path: Path, frame: Any, kinds: Kinds, mark: Mark) -> None:
+    """Raises: DataError where texts of a column of `kinds.numbers` would be taken for numbers with another mark than the
+    file's, with the line of one."""
+    if mark.decimal is None or kinds.verbatim:
+        return
+    for name in [n for n in frame if n in kinds.numbers and frame[n].dtype.kind not in "biuf"]:
+        texts, decimal = frame[name].dropna().astype(str), mark.before(name)
+        if (cell := of_other_mark(texts.unique().tolist(), decimal)) is not None:
+            line = line_of(path, int(texts.index[texts == cell][0]))
+            raise DataError(
+                f"{path}{'' if line is None else f', line {line}'}: the column {name!r} holds numbers, and {cell!r} is not "
+                f"read as one, since {decimal!r} begins decimals. If {OTHER_MARK[decimal]!r} does in this file, pass "
+                f'decimal="{OTHER_MARK[decimal]}"; else correct the cell.'
+            )
+
+
 def _warn(path: Path, lines: Iterable[str]) -> None:
     for line in lines:
         warnings.warn(f"{path}: {line}", DataWarning, stacklevel=4)
-
-
-def line_of(path: str | os.PathLike[str], row: int, unclosed: bool = False) -> int | None:
-    """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and
-    line breaks in quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the
-    same in Latin-1 as in other encodings that need no byte order mark. unclosed: a cell of it, whose quotation mark is
-    open, goes on to the file's end."""
-    try:
-        with opened(Path(path), *how_written(Path(path), "latin-1")) as lines, any_field_size():
-            separator, _ = sniff(Path(path), first_lines(lines))
-            lines.seek(0)
-            for at, (record, line) in enumerate(records(lines, separator)):
-                if at == row + 1:
-                    return begins_at(record, int(line), unclosed)
-    except (OSError, EOFError, ValueError, zlib.error, csv.Error, DataError):
-        pass
-    return None

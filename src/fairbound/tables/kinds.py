@@ -14,6 +14,7 @@ from fairbound.rows.groups import label_text
 from fairbound.tables.columns import has_leading_zero
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.features import CategoryFeature
+from fairbound.tables.marks import Mark
 from fairbound.tables.notation import WORDS, Notations, key_text
 
 BLOCK = 1 << 20
@@ -29,7 +30,7 @@ class Kinds:
     known: of columns of text, the values that a saved model knows; a cell that is one of them, None or NA too, is that
     text, and one in another notation, such as true or 1.0, is read as it. look: whether the other columns of a file that
     is read in parts are looked through before, so that all parts are read alike. verbatim: no cell is taken for missing,
-    not even an empty one. decimals: by separator, the marks before decimals of files that saved models were trained on.
+    not even an empty one. marks: by separator, the marks before decimals of files that saved models were trained on.
     """
 
     text: frozenset[str] = frozenset()
@@ -38,7 +39,7 @@ class Kinds:
     known: Mapping[str, frozenset[str]] = field(default_factory=dict)
     look: bool = True
     verbatim: bool = False
-    decimals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    marks: Mapping[str, frozenset[Mark]] = field(default_factory=dict)
 
     @classmethod
     def learnt(cls, *encoders: TableEncoder) -> Kinds:
@@ -64,16 +65,16 @@ class Kinds:
         missing = {at: sorted(WORDS - kept.get(name, frozenset())) for at, name in enumerate(header)}
         return {"dtype": types, "na_values": missing}
 
-    def decimal_under(self, separator: str) -> str | None:
+    def mark_under(self, separator: str) -> Mark | None:
         """The mark before decimals that saved models know in files of this separator, None where they know none.
         Raises: OptionError where they know several."""
-        marks = sorted(self.decimals.get(separator, ()))
+        marks = self.marks.get(separator, frozenset())
         if len(marks) > 1:
             raise OptionError(
                 "the saved models were trained on files with other marks before decimals than each other's, so that it is not known how "
                 'this file has them. Pass decimal="." or decimal=",".'
             )
-        return marks[0] if marks else None
+        return next(iter(marks), None)
 
     def named(self, frame: Any) -> None:
         """Write cells of text in a frame as `known` and `keys` have them. Warns: DataWarning where blanks at their ends

@@ -14,7 +14,7 @@ from fairbound.base.names import shortlist
 from fairbound.tables.amounts import MONEY, Amounts, Written
 
 BOTH = ".,"
-"""Both marks stand before decimals: points in the numbers that are written plainly, commas in other columns."""
+"""Both marks stand before decimals: commas in some columns, `Mark.commas`, and points in the others."""
 ALIKE = (";", "\t")
 """Separators under which commas may stand in numbers without quotation marks: files of both are read alike."""
 _THOUSAND = 1000
@@ -22,17 +22,17 @@ _THOUSAND = 1000
 
 class Mark(NamedTuple):
     """How the numbers of a file are written. decimal: "." or ",", the mark before decimals; `BOTH`; None where no number
-    has a mark. thousands: columns that look like plain numbers, but whose points stand between thousands. unsure: columns
-    whose points may do so too, though they are read as decimals, each with such a cell."""
+    has a mark. commas: columns where commas begin decimals though their cells may look like plain numbers, as 1.015 does, so
+    that they are read from text. unsure: columns whose points may stand between thousands too, though they are read as
+    decimals, each with such a cell."""
 
     decimal: str | None
-    thousands: frozenset[Any] = frozenset()
+    commas: frozenset[Any] = frozenset()
     unsure: tuple[tuple[Any, str], ...] = ()
 
-    @property
-    def of_texts(self) -> str:
-        """The mark before decimals in columns that are read from text."""
-        return "." if self.decimal == "." else ","
+    def before(self, name: Any) -> str:
+        """The mark before decimals in a column that is read from text."""
+        return "." if self.decimal == "." or (self.decimal == BOTH and name not in self.commas) else ","
 
     def lines(self, columns: Collection[Any]) -> list[str]:
         """What a reader should know of columns that may be read wrongly."""
@@ -157,10 +157,11 @@ class Marks:
         decimal: str | None = "." if sure and not self._commas else BOTH if self._plain else ","
         if not sure and not self._commas:
             decimal = self._likely([c for _, c in columns if c.text and c.point and c.comma], list(pointed.values()))
-        again = (n for n, c in pointed.items() if decimal == "," or (decimal == BOTH and c.text))
+        pairs = [(n, c) for n, c in columns if c.text and c.comma and not c.plain and (c.commas or c.points)]
+        commas = pairs if decimal == BOTH else pointed.items() if decimal == "," else ()
         told = decimal == "," or (decimal == "." and sure)
         unsure = [] if told else [(n, c.cell) for n, c in pointed.items() if c.grouped and not c.text]
-        return Mark(decimal, frozenset(again), tuple(unsure))
+        return Mark(decimal, frozenset(n for n, _ in commas), tuple(unsure))
 
     @staticmethod
     def _likely(texts: Sequence[_Column], pointed: Sequence[_Column]) -> str | None:

@@ -1,4 +1,4 @@
-"""Reading Parquet files, in parts of some rows."""
+"""Reading Parquet files, in parts of some rows, and which options are for CSV files alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.errors import DataError, NoRowsError
+from fairbound.base.errors import DataError, NoRowsError, OptionError
 from fairbound.base.extras import extra
+from fairbound.tables.amounts import OTHER_MARK
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
@@ -46,3 +47,19 @@ def whole_numbers(part: Any, columns: Collection[str]) -> Any:
         ):
             frame[name] = part.select([name]).to_pandas(integer_object_nulls=True)[name]
     return frame
+
+
+def check_written(path: str | os.PathLike[str], encoding: str | None, decimal: str | None) -> None:
+    """Raises: OptionError for an unknown encoding or decimal mark, and for either with a Parquet file."""
+    if is_parquet(path) and (encoding or decimal):
+        raise OptionError(
+            f"{path} is a Parquet file, which has no encoding and no decimal mark to state; leave them out."
+        )
+    if decimal not in (None, *OTHER_MARK):
+        raise OptionError(f"decimal must be '.' or ',', the mark before decimals, got {decimal!r}.")
+    try:
+        "".encode(encoding or "utf-8")
+    except (LookupError, ValueError):
+        raise OptionError(
+            f"encoding {encoding!r} is none that Python knows; try 'cp1252' (Windows), 'latin-1' or 'utf-16'."
+        ) from None

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import DataError
+from fairbound.tables.opening import how_written, opened
 
 SEPARATORS = (",", ";", "\t")
 FAR = 10
@@ -96,3 +99,20 @@ def check_widths(path: Path, text: str | Iterable[str], separator: str, width: i
                     )
     except csv.Error as error:
         raise DataError(f"{path}: not a readable table: {error}.") from error
+
+
+def line_of(path: str | os.PathLike[str], row: int, unclosed: bool = False) -> int | None:
+    """The line of a CSV file on which its row number `row` (from 0, the header not counted) begins, blank lines and
+    line breaks in quoted cells counted; None where the file cannot be read so. Commas, quotes and ends of lines are the
+    same in Latin-1 as in other encodings that need no byte order mark. unclosed: a cell of it, whose quotation mark is
+    open, goes on to the file's end."""
+    try:
+        with opened(Path(path), *how_written(Path(path), "latin-1")) as lines, any_field_size():
+            separator, _ = sniff(Path(path), first_lines(lines))
+            lines.seek(0)
+            for at, (record, line) in enumerate(records(lines, separator)):
+                if at == row + 1:
+                    return begins_at(record, int(line), unclosed)
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error, DataError):
+        pass
+    return None

@@ -4,12 +4,17 @@ has."""
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fairbound.tables.marks import Mark
+
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
+
+from fairbound.cli.saved_model import COLUMNS, trained_marks
 
 pytestmark = pytest.mark.filterwarnings("default::fairbound.base.errors.DataWarning")
 BOUND = ("--constraint", "demographic_parity <= 0.5")
@@ -101,10 +106,71 @@ def test_a_file_with_another_mark_is_refused_until_that_is_stated(tmp_path, run)
     loans(".", seed=1)[0].to_csv(tmp_path / "new.tsv", sep="\t", index=False)
     asked = ("predict", "--data", tmp_path / "german.csv", "--model", tmp_path / "o", "--out", tmp_path / "p.csv")
     code, _, said = run(*asked)
-    assert code == 2 and "column 'bal' holds numbers, but 400 of 400 rows have text in it" in said
-    assert "since ',' does not begin decimals in this file" in said and '--decimal ","' in said
+    assert code == 2 and "german.csv, line 2: the column 'bal' holds numbers, and" in said
+    assert "since '.' begins decimals" in said and '--decimal ","' in said
     found = scores(run, tmp_path / "german.csv", tmp_path / "o", "--decimal", ",")
     assert np.array_equal(found, scores(run, tmp_path / "new.tsv", tmp_path / "o"))
+
+
+@pytest.mark.parametrize("chunks", [(), ("--chunk-rows", "2")])
+def test_numbers_with_points_are_not_read_by_another_mark_than_that_of_the_saved_model(tmp_path, run, chunks):
+    rng = np.random.default_rng(0)
+    cells = [f"{v:.3f}" for v in rng.uniform(0, 100, 200)]
+    frame = pd.DataFrame({"a": cells, "g": rng.choice(["m", "w"], 200), "y": [int(float(c) > 50) for c in cells]})
+    frame.assign(a=frame.a.map(german)).to_csv(tmp_path / "a.csv", sep=";", index=False)
+    fitted(run, tmp_path / "a.csv", tmp_path / "o")
+    new = tmp_path / "new.csv"
+    new.write_text("a;g;y\n64.696;m;1\n71.125;w;0\n12.5;m;0\n64.696;w;1\n")
+    judged = ("audit", "--data", new, "--model", tmp_path / "o", "--label", "y", "--group", "g", "--json", *BOUND)
+    code, _, said = run(*judged, "--out", tmp_path / "b", *chunks)
+    assert code == 2 and "new.csv, line 4: the column 'a' holds numbers, and '12.5' is not read as one" in said
+    assert "since ',' begins decimals" in said and '--decimal "."' in said
+    code, out, said = run(*judged, "--out", tmp_path / "c", *chunks, "--decimal", ".")
+    assert code in (0, 1, 3) and json.loads(out)["metrics"]["accuracy"] == pytest.approx(0.75), said
+
+
+def both(rows=300, seed=0):
+    """Amounts with decimal commas, of which some look like plain numbers (5.000), beside rates with decimal points."""
+    rng = np.random.default_rng(seed)
+    amount = rng.integers(1000, 9000, rows)
+    return pd.DataFrame({
+        "amount": [german(f"{v:,.1f}" if v % 2 else f"{v:,}") for v in amount],
+        "rate": [f"{v:.2f}" for v in rng.uniform(0, 1, rows)],
+        "g": rng.choice(["m", "w"], rows),
+        "y": (amount > 4500).astype(int),
+    }), amount  # fmt: skip
+
+
+@pytest.mark.parametrize("chunks", [(), ("--chunk-rows", "70")])
+def test_a_saved_model_knows_in_which_columns_commas_begin_decimals(tmp_path, run, chunks):
+    both()[0].to_csv(tmp_path / "a.csv", sep=";", index=False)
+    fitted(run, tmp_path / "a.csv", tmp_path / "o", *chunks)
+    path = tmp_path / "o" / "model" / "columns.json"
+    known = json.loads(path.read_text())
+    assert known["decimal"] == {";": ".,", "\t": ".,"} and known["commas"] == ["amount"]
+    frame, amount = both(seed=1)
+    frame, with_comma = frame.iloc[np.argsort(amount % 2, kind="stable")], np.sort(amount % 2)
+    new = tmp_path / "new.csv"
+    frame.to_csv(new, sep=";", index=False)
+    whole = scores(run, new, tmp_path / "o")
+    asked = ("--model", tmp_path / "o", "--label", "y", "--group", "g", "--json", *BOUND)
+    for rows in (with_comma >= 0, with_comma == 0):
+        frame[rows].to_csv(new, sep=";", index=False)
+        assert np.array_equal(scores(run, new, tmp_path / "o"), whole[rows])
+        code, out, said = run("audit", "--data", new, *asked, "--out", tmp_path / "b", *chunks)
+        right = np.mean((whole[rows] > 0) == frame.y[rows])
+        assert code in (0, 1, 3), said
+        assert right > 0.9 and json.loads(out)["metrics"]["accuracy"] == pytest.approx(right)
+    frame.assign(rate=frame.rate.map(german)).to_csv(new, sep=";", index=False)
+    code, _, said = run("predict", "--data", new, "--model", tmp_path / "o", "--out", tmp_path / "p.csv")
+    assert code == 2 and "the column 'rate' holds numbers" in said and "since '.' begins decimals" in said
+
+
+def test_a_folder_without_the_columns_with_commas_leaves_both_marks_to_the_file():
+    folder = SimpleNamespace(extras={COLUMNS: '{"label": "y", "weights": null, "decimal": {";": ".,"}}'})
+    assert trained_marks(folder) == {} == trained_marks(SimpleNamespace(extras={}))
+    folder.extras[COLUMNS] = '{"label": "y", "decimal": {";": ","}}'
+    assert trained_marks(folder) == {";": Mark(",")}
 
 
 def test_two_models_that_were_trained_on_different_marks_are_compared_where_one_is_stated(tmp_path, run):

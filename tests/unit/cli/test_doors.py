@@ -20,7 +20,8 @@ from fairbound.cli.advice import ADVICE
 from fairbound.cli.app import main
 from fairbound.cli.typer_commands import joined
 from fairbound.tables import TableEncoder, read_table
-from fairbound.tables.files import csv_parts, line_of
+from fairbound.tables.files import csv_parts
+from fairbound.tables.records import line_of
 
 
 def refused(capsys, *arguments):
