@@ -31,8 +31,9 @@ def shards_of(classifier: Any) -> Shards:
 
 
 def check_agreed(classifier: Any) -> None:
-    """Raises: OptionError for options of a FairClassifier that are not sound, that one process alone can follow, or that are
-    others in another process, as the parameters are that a module begins at; DataError where they are not sound there."""
+    """Raises: OptionError for options of a FairClassifier that are not sound, that one process alone can follow, or that
+    differ between processes, and for a module that begins at other parameters in another one; DataError for options that
+    are not sound in another one."""
     shards = shards_of(classifier)
 
     def stated() -> dict[str, tuple[Any, str]]:
