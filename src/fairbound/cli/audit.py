@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fairbound.audits.audit import audit
-from fairbound.audits.counts import AuditCounts
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
@@ -28,7 +27,7 @@ from fairbound.cli.columns import (
     speaks_of,
     with_decisions,
 )
-from fairbound.cli.counted import counted_file
+from fairbound.cli.counted import ReadScores, counted_file
 from fairbound.cli.decided import audited_decisions, left_out_by_model, left_out_words
 from fairbound.cli.judged_model import (
     JudgedInParts,
@@ -85,7 +84,8 @@ def run_audit(options: AuditOptions) -> Outcome:
         with silenced(DataWarning):  # said above
             measured = _scores_of_model(classifier, encoded, frame, label, options, groups, bounds)
             if len(left_out) and len(classifier.classes_) == 2:
-                judged = classifier.decision_function(encoded, groups) > 0
+                given = measured["scores"]
+                judged = given > 0 if "threshold" in measured else given == classifier.classes_[1]
                 warnings += left_out_by_model(classifier, judged, [left_out], attributes)
     else:
         column = one_column(options.score, frame.columns, "--score")
@@ -143,22 +143,13 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     left_out = narrow[narrow[label].isna()]
     two, kept = _zero_or_one(labels, label, options, classifier), labels.index.to_numpy()
     target, classes = two["y"], two["classes"]
-    given = None if classifier is not None else _read_scores(options, columns, labels, classes)
-    model = None if classifier is None else JudgedInParts(classifier)
-
-    def count(frame: Any, rows: np.ndarray, groups: Groups | None) -> AuditCounts:
-        if model is None:
-            assert given is not None
-            logits, decided, read_as, _ = given
-            return AuditCounts.of_read(logits[rows], decided[rows], read_as, target[rows], groups)
-        scores, groups = model.scored(frame, groups)
-        return AuditCounts.of(scores, target[rows], groups, threshold=0.0)
-
-    merged = counted_file(options, chunk_rows, attributes, count, kept)
-    if classifier is None or model is None:
-        warnings = left_out_words(labels, left_out, str(options.score), classes, options.threshold)
-        notes = [] if given is None else [given.said]
+    if classifier is None:
+        given, read = _read_scores(options, columns, labels, classes)
+        merged = counted_file(options, chunk_rows, attributes, given, target, kept)
+        warnings, notes = left_out_words(labels, left_out, str(options.score), classes, options.threshold), [read]
     else:
+        model = JudgedInParts(classifier)
+        merged = counted_file(options, chunk_rows, attributes, model, target, kept)
         judged = np.repeat(merged.cells[:, -1] == 1, merged.counts)
         others = _rows_in_parts(options, chunk_rows, left_out.index.to_numpy())
         warnings = model.said(attributes, bounds) + left_out_by_model(classifier, judged, others, attributes)
@@ -177,24 +168,17 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     return written_audit(said, options.out)
 
 
-class _Scores(NamedTuple):
-    """Of all rows that are judged (n,) logits, decisions 0 and 1, how they were read, and what is noted of that."""
-
-    logits: np.ndarray
-    decided: np.ndarray
-    read_as: str
-    said: str
-
-
-def _read_scores(options: AuditOptions, columns: Sequence[str], labelled: Any, classes: tuple[Any, Any]) -> _Scores:
-    """The column of --score of all rows that have a label at once, as what scores are is seen from all of them. columns:
-    of the file; classes: the labels that 0 and 1 mean."""
+def _read_scores(
+    options: AuditOptions, columns: Sequence[str], labelled: Any, classes: tuple[Any, Any]
+) -> tuple[ReadScores, str]:
+    """The column of --score of all rows that have a label at once, as what scores are is seen from all of them, and what is
+    noted of that. columns: of the file; classes: the labels that 0 and 1 mean."""
     score = str(options.score)
     stated = speaks_of(score, columns) is not None
     with in_file(options.data, labelled.index.to_numpy()):
         scores = decided_or_scored(labelled, score, classes, stated)
-        logits, decided, read_as = decided_scores(scores, options.threshold)
-    return _Scores(logits, decided, read_as, read_as if stated else said_of_scores(read_as, classes[1]))
+        found = ReadScores(*decided_scores(scores, options.threshold))
+    return found, found.read_as if stated else said_of_scores(found.read_as, classes[1])
 
 
 def _rows_in_parts(options: AuditOptions, chunk_rows: int, rows: np.ndarray) -> Iterator[Any]:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.audits.audit import audit
-from fairbound.audits.counts import AuditCounts
 from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.errors import DataError, DataWarning, silenced
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
@@ -27,7 +26,7 @@ from fairbound.cli.columns import (
     speaks_of,
     with_decisions,
 )
-from fairbound.cli.counted import counted_file
+from fairbound.cli.counted import ReadScores, counted_file
 from fairbound.cli.judged_model import (
     JudgedInParts,
     beside_training,
@@ -43,7 +42,6 @@ from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
-from fairbound.rows.groups import Groups
 from fairbound.rows.scores import as_logits, decided_scores
 from fairbound.tables import read_table
 
@@ -119,20 +117,14 @@ def _counted(
     given = None if classifier is not None else _read_column(options, columns, chunk_rows)
     classes = given.classes if given is not None else None if classifier is None else classifier.classes_.tolist()
     model = None if classifier is None else JudgedInParts(classifier)
-
-    def count(frame: Any, rows: np.ndarray, groups: Groups | None) -> AuditCounts:
-        if model is None:
-            assert given is not None
-            return AuditCounts.of_read(given.logits[rows], given.decided[rows], given.read_as, None, groups)
-        scores, groups = model.scored(frame, groups)
-        return AuditCounts.of(scores, None, groups, threshold=0.0)
-
-    merged = counted_file(options, chunk_rows, attributes, count, None if given is None else given.kept)
+    scores, kept = (model, None) if given is None else (given.scores, given.kept)
+    assert scores is not None  # there is a column or a model
+    merged = counted_file(options, chunk_rows, attributes, scores, None, kept)
     column = str(options.score) if classifier is None else label_of_training(folder)
     facts = _facts(options, column, folder, [] if model is None else model.said(attributes, bounds))
     if classes is not None:
         facts["data"]["positive"] = str(classes[1])
-    notes = [*given.notes, given.read_as] if given is not None else []
+    notes = [*given.notes, given.scores.read_as] if given is not None else []
     if model is not None:
         notes = model.notes({column, options.weights, options.clusters, *attributes})
     found = merged.audit(
@@ -157,19 +149,16 @@ def _read_column(options: AuditOptions, columns: Sequence[str], chunk_rows: int)
     kept = narrow.index.to_numpy()
     with in_file(options.data, kept):
         numbers, _, classes = read_decisions(narrow[score], options.threshold, None, options.positive)
-        logits, decided, read_as = decided_scores(numbers, options.threshold)
-    return _Column(kept, logits, decided, read_as, classes, notes)
+        scores = ReadScores(*decided_scores(numbers, options.threshold))
+    return _Column(kept, scores, classes, notes)
 
 
 class _Column(NamedTuple):
-    """kept: (n,) numbers of the file's rows that have a decision. logits, decided: (n,) of them; read_as: how they were
-    read.
-    classes: what 0 and 1 mean, where the column holds words. notes: on rows left out."""
+    """kept: (n,) numbers of the file's rows that have a decision. scores: of them. classes: what 0 and 1 mean, where the
+    column holds words. notes: on rows left out."""
 
     kept: np.ndarray
-    logits: np.ndarray
-    decided: np.ndarray
-    read_as: str
+    scores: ReadScores
     classes: Sequence[Any] | None
     notes: list[str]
 
