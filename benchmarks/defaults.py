@@ -2,7 +2,7 @@
 
 On the 60 tables FRESH of `public_tables.py`, on which no setting was chosen, or with `--tables-of older` on the 68 OLDER, `--tables-of large` on LARGE and the data sets NAMED, or `--tables-of many-groups`: splits 0 and 1,
 three notions, bounds 0.01 and 0.05, linear models, other settings at their defaults. The rule by which either was to become a default was
-written down before the first fit on the fresh tables (docs/training.md). Where no number bends (or jumps, or no pair is found) in a split, the model without stands for that with.
+written down before the first fit on the fresh tables (docs/training_measured.md). Where no number bends (or jumps, or no pair is found) in a split, the model without stands for that with.
 
 Printed for each of `--arms` less the first, and for the last less the one before it: held-out accuracy, held-out difference, accuracy at equal difference (less the added difference times the pooled slope
 of accuracy over difference of the fits that it is compared with), training accuracy, mean logistic loss and area under the ROC curve of held-out rows, with standard errors over

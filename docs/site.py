@@ -23,8 +23,8 @@ NAVIGATION = {
     ],
     "Coming from": ["fairlearn.md", "migrate_aif360.md", "migrate_tfco.md"],
     "Understand": [
-        "intervals.md", "level_sets.md", "plada.md", "auc_study.md", "partial_study.md", "results.md", "reproduce.md",
-        "audit-schema.md",
+        "training_measured.md", "intervals.md", "level_sets.md", "plada.md", "auc_study.md", "partial_study.md", "results.md",
+        "reproduce.md", "audit-schema.md",
     ],
     "Papers": [
         "papers/level_set.md", "papers/auc.md", "papers/partial.md", "papers/plada.md", "papers/deep_benchmark.md",
