@@ -17,8 +17,9 @@ from sklearn.metrics import roc_auc_score
 import fairbound as fb
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.data.generator import GaussianParity
-from fairbound.estimators import full_batch, problems, training
-from fairbound.estimators.last_layer import last_layer
+from fairbound.estimators import problems, training
+from fairbound.estimators.linear import full_batch
+from fairbound.estimators.networks.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.model import MLP
 from fairbound.problems.problem import Draws

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fairbound.base.errors import FairboundError
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.saving.folder import load_folder
 
 KILLS = 34
 COMMON = ["--data", "loanapp", "--budget", "400 steps", "--algorithm", "alm", "--seed", "0"]

@@ -12,7 +12,7 @@ from two_processes import in_two_processes, needs_gloo
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators import whole_network
+from fairbound.estimators.networks import whole_network
 from fairbound.estimators.sharded import same_groups, with_labels_of_all
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem

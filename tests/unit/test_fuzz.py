@@ -25,7 +25,7 @@ import fairbound as fb
 from fairbound.base.errors import FairboundError
 from fairbound.cli.options import RowOptions
 from fairbound.cli.rows import InputRows, read_rows
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.saving.folder import load_folder
 from fairbound.methods import ALM
 from fairbound.solver import checkpoint
 from fairbound.solver.solve import solve
@@ -136,7 +136,7 @@ def model_folder(rng: random.Random, folder: Path) -> None:
 
 
 def reseal(where: Path) -> None:
-    from fairbound.estimators import folder as module
+    from fairbound.estimators.saving import folder as module
 
     try:
         manifest = json.loads((where / "model.json").read_bytes())

@@ -45,8 +45,8 @@ from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, load_folder
-from fairbound.estimators.saved import kind_of
+from fairbound.estimators.saving.folder import Folder, load_folder
+from fairbound.estimators.saving.saved import kind_of
 from fairbound.fairness.notions import Bound
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels

@@ -11,7 +11,7 @@ from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.columns import clusters_of, file_checksum, weights_of
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.saved_model import other_columns, trained_on
-from fairbound.estimators.folder import Folder
+from fairbound.estimators.saving.folder import Folder
 from fairbound.report.words import VERDICTS
 
 OF_TRAINING = (

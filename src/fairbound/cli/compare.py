@@ -43,7 +43,7 @@ from fairbound.cli.row_warnings import KEEP_ONE, said_of_rows
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.cli.unfamiliar import scored
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, load_folder
+from fairbound.estimators.saving.folder import Folder, load_folder
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.predictions import read_decisions
 from fairbound.report.compare import compare_page

@@ -40,7 +40,7 @@ from fairbound.cli.judged_model import (
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, load_folder
+from fairbound.estimators.saving.folder import Folder, load_folder
 from fairbound.fairness.predictions import read_decisions
 from fairbound.rows.scores import as_logits, decided_scores
 from fairbound.tables import read_table

@@ -21,10 +21,10 @@ from fairbound.cli.saved_model import interrupted
 from fairbound.cli.splitting import Parts, Split, encoded_parts, group_warnings
 from fairbound.cli.training import Trained, held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions, TrainOptions
-from fairbound.estimators.certifying import check_certifiable
+from fairbound.estimators.certificates.certifying import check_certifiable
 from fairbound.estimators.choosing import penalises_groups, without_bounds
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.fit_report import WITHOUT_BOUNDS
+from fairbound.estimators.facts.fit_report import WITHOUT_BOUNDS
 from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import at_once, encoder_options

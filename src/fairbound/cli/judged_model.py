@@ -18,8 +18,8 @@ from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.saved_model import trained_columns, training_facts
 from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder
-from fairbound.estimators.saved import kind_of
+from fairbound.estimators.saving.folder import Folder
+from fairbound.estimators.saving.saved import kind_of
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import same_label
 from fairbound.tables import Encoded, EncodeReport

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairbound.cli.columns import pandas_part
 from fairbound.cli.saved_model import trained_marks
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.saving.folder import load_folder
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.marks import Mark
 from fairbound.tables.notation import WORDS

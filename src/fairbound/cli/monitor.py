@@ -45,7 +45,7 @@ from fairbound.cli.same_state import OTHERS, check_columns, check_same
 from fairbound.cli.saved_model import other_columns, trained_on
 from fairbound.cli.unfamiliar import scored
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, load_folder, model_folder
+from fairbound.estimators.saving.folder import Folder, load_folder, model_folder
 from fairbound.monitoring import Monitor
 from fairbound.monitoring.tally import OTHER_LABELS
 from fairbound.report import write_audit

@@ -24,10 +24,10 @@ from fairbound.cli.rows import is_file
 from fairbound.cli.saved_model import trained_columns
 from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.classifier import FairClassifier, probabilities
-from fairbound.estimators.folder import load_folder, model_folder
 from fairbound.estimators.loading import load
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
+from fairbound.estimators.saving.folder import load_folder, model_folder
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.chunks import ROWS
 from fairbound.tables.parquet import is_parquet, whole_numbers

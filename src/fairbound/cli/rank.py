@@ -20,8 +20,8 @@ from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_fil
 from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions
 from fairbound.cli.unfamiliar import Unfamiliar
-from fairbound.estimators.folder import load_folder
 from fairbound.estimators.ranker import FairRanker
+from fairbound.estimators.saving.folder import load_folder
 from fairbound.fairness.ranking_problem import ranking_bounds
 from fairbound.ranking.documents import read_relevance
 from fairbound.rows.reading import take_rows

@@ -23,9 +23,9 @@ from fairbound.cli.rows import read_rows
 from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
 from fairbound.cli.training import value_in_training
 from fairbound.cli.training_options import FitOptions
-from fairbound.estimators.plug_in import ExpectedGain
+from fairbound.estimators.reducing.plug_in import ExpectedGain
+from fairbound.estimators.reducing.reduction_fits import own_threshold
 from fairbound.estimators.reduction import Reduction
-from fairbound.estimators.reduction_fits import own_threshold
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.rows.labels import CLASSES
 

@@ -30,9 +30,9 @@ from fairbound.cli.rows import InputRows, rows_of_file
 from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import RegressOptions
 from fairbound.cli.unfamiliar import Unfamiliar
-from fairbound.estimators.certifying import check_certifiable
-from fairbound.estimators.folder import Folder
+from fairbound.estimators.certificates.certifying import check_certifiable
 from fairbound.estimators.regressor import FairRegressor, regression_bounds
+from fairbound.estimators.saving.folder import Folder
 
 
 def run_regress(options: RegressOptions) -> Outcome:

@@ -13,8 +13,8 @@ from fairbound.base.records import plain
 from fairbound.cli.advice import for_commands
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, checksum_of, folder_contents, left_behind
-from fairbound.estimators.saved import parts_of
+from fairbound.estimators.saving.folder import Folder, checksum_of, folder_contents, left_behind
+from fairbound.estimators.saving.saved import parts_of
 from fairbound.report import write_audit
 from fairbound.tables.marks import BOTH, Mark
 

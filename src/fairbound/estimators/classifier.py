@@ -15,19 +15,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairbound.estimators.bent_for_bounds import may_need_bends, with_bends
-from fairbound.estimators.certifying import fit_certified
+from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.classifier_training import ClassifierTraining
-from fairbound.estimators.coefficients import linear_parts
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
-from fairbound.estimators.fit_warnings import warn_of_fit
-from fairbound.estimators.folder import Folder
+from fairbound.estimators.facts.fit_warnings import warn_of_fit
 from fairbound.estimators.group_rule import falls_short, more_accurate, without_rule
 from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.linear.bent_for_bounds import may_need_bends, with_bends
+from fairbound.estimators.linear.coefficients import linear_parts
 from fairbound.estimators.other_runs import best_of_runs, may_run_again
 from fairbound.estimators.parameter_checks import classifier_bounds
-from fairbound.estimators.saved import arguments_of, classifier_facts, opened, restored
+from fairbound.estimators.saving.folder import Folder
+from fairbound.estimators.saving.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import check_agreed, shards_of
 from fairbound.estimators.training_rows import (
     features_of,

@@ -16,16 +16,17 @@ import numpy as np
 
 from fairbound.base.checks import amount
 from fairbound.estimators.choosing import Chosen, chosen
-from fairbound.estimators.class_offsets import (
+from fairbound.estimators.class_weights import class_costs, one_objective
+from fairbound.estimators.corrections.class_offsets import (
     held_for_classes,
     linear_with_offsets,
     moves_meet,
     network_with_offsets,
     takes_free_model,
 )
-from fairbound.estimators.class_weights import class_costs, one_objective
-from fairbound.estimators.corrections import corrected
-from fairbound.estimators.fit_report import fit_report
+from fairbound.estimators.corrections.corrected import corrected
+from fairbound.estimators.facts.fit_report import fit_report
+from fairbound.estimators.facts.trajectory import trajectory
 from fairbound.estimators.group_rule import Learnt, with_rule
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.parameter_checks import classifier_bounds
@@ -33,7 +34,6 @@ from fairbound.estimators.problems import Problems, builder, problems_of
 from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import Trained, bounds_cost_nothing
 from fairbound.estimators.training import trained_by
-from fairbound.estimators.trajectory import trajectory
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.objectives import Accuracy

@@ -18,8 +18,8 @@ from torch import nn
 from fairbound.base.callers import users_line
 from fairbound.base.errors import OptionError
 from fairbound.base.threads import one_thread
-from fairbound.estimators.folder import save_folder
-from fairbound.estimators.saved import parts_of
+from fairbound.estimators.saving.folder import save_folder
+from fairbound.estimators.saving.saved import parts_of
 from fairbound.fairness.bound import Bound
 from fairbound.rows.reading import frame_of
 from fairbound.solver.budget import Budget

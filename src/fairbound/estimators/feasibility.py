@@ -14,10 +14,10 @@ from fairbound.base.checks import check_confidence
 from fairbound.base.errors import OptionError
 from fairbound.base.seeds import seed_for
 from fairbound.base.verdicts import about, direction, left_out, odds, of_left_out, scarce
+from fairbound.estimators.certificates.frontier import frontier
+from fairbound.estimators.certificates.judged_models import Judged, excess, judged
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
-from fairbound.estimators.frontier import frontier
-from fairbound.estimators.judged_models import Judged, excess, judged
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.knee import bend, said_of
 from fairbound.estimators.parameter_checks import classifier_bounds

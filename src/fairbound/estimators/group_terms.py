@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.folder import ModelFolderError
+from fairbound.estimators.saving.folder import ModelFolderError
 from fairbound.rows.groups import Groups
 from fairbound.tables.group_terms import with_terms
 

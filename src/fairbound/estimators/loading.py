@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.folder import Folder, load_folder
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
-from fairbound.estimators.saved import kind_of
+from fairbound.estimators.saving.folder import Folder, load_folder
+from fairbound.estimators.saving.saved import kind_of
 
 MODELS: dict[str, Any] = {kind.__name__: kind for kind in (FairClassifier, FairRegressor, FairRanker)}
 

@@ -15,16 +15,16 @@ from torch import nn
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
-from fairbound.estimators.certifying import fit_certified
+from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
-from fairbound.estimators.fit_warnings import encoding_words, missing_group_words
-from fairbound.estimators.folder import Folder
+from fairbound.estimators.facts.fit_warnings import encoding_words, missing_group_words
+from fairbound.estimators.facts.trajectory import trajectory
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.ranker_training import report, train_ranker
-from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
+from fairbound.estimators.saving.folder import Folder
+from fairbound.estimators.saving.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.training_rows import fit_features, model_scores
-from fairbound.estimators.trajectory import trajectory
 from fairbound.fairness.ranking_problem import RankingProblem, ranking_bounds
 from fairbound.models.model import ModuleModel, model_of
 from fairbound.ranking import by_query

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from fairbound.base.errors import DataError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.batch_runs import PATIENCE, usual_budget, with_room
 from fairbound.estimators.choosing import MARGINS, Chosen, asked_for
-from fairbound.estimators.fit_report import run_facts
+from fairbound.estimators.facts.fit_report import run_facts
+from fairbound.estimators.networks.batch_runs import PATIENCE, usual_budget, with_room
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined, rank
 from fairbound.estimators.trained import TrainedRanker

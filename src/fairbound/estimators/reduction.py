@@ -9,8 +9,9 @@ Source: Agarwal, Beygelzimer, Dudik, Langford, Wallach (2018), A reductions appr
 Departs: one of the models fitted on the way is returned, with one threshold on its score, in place of a lottery over
 all of them: of all models and thresholds, the most accurate that meets the true bounds on the training rows. Where the
 best lottery is far more accurate there, a weighted sum of the models' scores may take the place of one
-(`fairbound.estimators.sum_of_fits`). Grid: the mean multipliers of the run are tried too, scaled by several factors
-(their section 3.4 in one direction). For models that know their rows by heart see `fairbound.estimators.plug_in` and `TriedByOthers`.
+(`fairbound.estimators.reducing.sum_of_fits`). Grid: the mean multipliers of the run are tried too, scaled by several factors
+(their section 3.4 in one direction). For models that know their rows by heart see
+`fairbound.estimators.reducing.plug_in` and `TriedByOthers`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from sklearn.utils.validation import check_is_fitted, indexable
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
 from fairbound.estimators.conventions import on_few_threads
-from fairbound.estimators.plug_in import PlugIn
-from fairbound.estimators.reduction_fits import Told, Tried, TriedByOthers
-from fairbound.estimators.reduction_report import Facts, reduction_report, warn_of_reduction
+from fairbound.estimators.reducing.plug_in import PlugIn
+from fairbound.estimators.reducing.reduction_fits import Told, Tried, TriedByOthers
+from fairbound.estimators.reducing.reduction_report import Facts, reduction_report, warn_of_reduction
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.bound import groups_wanted
 from fairbound.fairness.builder import compile_plan
@@ -65,7 +66,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         objects.
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
         heart. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
-        whose mean probabilities give what a positive decision is worth (`fairbound.estimators.plug_in`); bounds and
+        whose mean probabilities give what a positive decision is worth (`fairbound.estimators.reducing.plug_in`); bounds and
         threshold are judged on training rows by a fit that had not seen them. A classifier without `predict_proba`,
         as an SVC, is fitted K times at all multipliers, and decides by the mean of these fits. "auto" takes 5 where a
         fit to four fifths of the rows is right on more of these than of the others, of all rows or of those of one

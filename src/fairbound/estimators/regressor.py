@@ -17,17 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
-from fairbound.estimators.certifying import fit_certified
+from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
-from fairbound.estimators.fit_report import fit_report
-from fairbound.estimators.fit_warnings import ROUNDING, missed_words, warn_of_fit
-from fairbound.estimators.folder import Folder
+from fairbound.estimators.facts.fit_report import fit_report
+from fairbound.estimators.facts.fit_warnings import ROUNDING, missed_words, warn_of_fit
 from fairbound.estimators.judged_rows import NumberRows
+from fairbound.estimators.linear.penalty import penalised
 from fairbound.estimators.parameter_checks import check_options
-from fairbound.estimators.penalty import penalised
 from fairbound.estimators.problems import builder, problems_of
-from fairbound.estimators.saved import check_manifest, opened, restored, shared_arguments
+from fairbound.estimators.saving.folder import Folder
+from fairbound.estimators.saving.saved import check_manifest, opened, restored, shared_arguments
 from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import trained_by
 from fairbound.estimators.training_rows import fit_features, model_scores

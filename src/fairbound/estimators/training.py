@@ -23,17 +23,26 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import decided, ranks_only, warn_of_pairs
-from fairbound.estimators.batch_runs import PATIENCE, on_batches, usual_budget
 from fairbound.estimators.choosing import Chosen, Refined
-from fairbound.estimators.full_batch import train_full_batch
-from fairbound.estimators.group_starts import area_start
-from fairbound.estimators.last_layer import finished
-from fairbound.estimators.moved_inside import moved_inside
-from fairbound.estimators.other_starts import other_start
+from fairbound.estimators.linear.auc_training import decided, ranks_only, warn_of_pairs
+from fairbound.estimators.linear.full_batch import train_full_batch
+from fairbound.estimators.linear.group_starts import area_start
+from fairbound.estimators.linear.moved_inside import moved_inside
+from fairbound.estimators.linear.other_starts import other_start
+from fairbound.estimators.linear.shrunk_scores import with_shrunk_scores
+from fairbound.estimators.linear.weight_decay import decay_of
+from fairbound.estimators.networks.batch_runs import PATIENCE, on_batches, usual_budget
+from fairbound.estimators.networks.last_layer import finished
+from fairbound.estimators.networks.step_trial import step_tried
+from fairbound.estimators.networks.whole_network import (
+    STEP_SIZE,
+    judged,
+    limits_of,
+    rounds_under_bounds,
+    trained_further,
+    useful_steps,
+)
 from fairbound.estimators.problems import Problems, problem_like
-from fairbound.estimators.shrunk_scores import with_shrunk_scores
-from fairbound.estimators.step_trial import step_tried
 from fairbound.estimators.trained import (
     MOST,
     Trained,
@@ -42,15 +51,6 @@ from fairbound.estimators.trained import (
     constant_on,
     hardly_better_than_constant,
     largest_share,
-)
-from fairbound.estimators.weight_decay import decay_of
-from fairbound.estimators.whole_network import (
-    STEP_SIZE,
-    judged,
-    limits_of,
-    rounds_under_bounds,
-    trained_further,
-    useful_steps,
 )
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.problem import FairProblem

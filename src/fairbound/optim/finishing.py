@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.coefficients import linear_parts
+from fairbound.estimators.linear.coefficients import linear_parts
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import builder
 from fairbound.estimators.trained import largest_share

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.group_starts import area_start
+from fairbound.estimators.linear.group_starts import area_start
 from fairbound.estimators.runs import solved
 from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem

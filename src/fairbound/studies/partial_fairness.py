@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
-from fairbound.estimators.weight_decay import Decayed, auto_decay
+from fairbound.estimators.linear.weight_decay import Decayed, auto_decay
 from fairbound.fairness.area_problems.linear_auc import quadratic_set
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.objectives import Accuracy

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.auc_training import auc_start
+from fairbound.estimators.linear.auc_training import auc_start
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import also_on_validation, rank, solved
 from fairbound.fairness.problem import FairProblem

@@ -13,7 +13,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
 from fairbound.cli.reduce import named_classifier
-from fairbound.estimators.lottery import Lottery
+from fairbound.estimators.reducing.lottery import Lottery
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("jinja2", reason="the page needs the extra 'report'")

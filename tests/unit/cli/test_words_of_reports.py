@@ -7,7 +7,7 @@ import pytest
 import fairbound as fb
 from fairbound.cli.areas import _made_worse
 from fairbound.cli.audit_facts import beside_verdicts
-from fairbound.estimators.certificate import report_of
+from fairbound.estimators.certificates.certificate import report_of
 
 IDLE = {"fault": "inactive", "said": "'equalized_odds <= 0.1' never binds on the training rows", "next": "State less."}
 

@@ -7,9 +7,10 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataWarning
-from fairbound.estimators import auc_training, training
-from fairbound.estimators.auc_training import _threshold, auc_start, ranks_only
-from fairbound.estimators.last_layer import finished, last_layer
+from fairbound.estimators import training
+from fairbound.estimators.linear import auc_training
+from fairbound.estimators.linear.auc_training import _threshold, auc_start, ranks_only
+from fairbound.estimators.networks.last_layer import finished, last_layer
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.ranking.wins import auc

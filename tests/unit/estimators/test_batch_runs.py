@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import batch_runs
-from fairbound.estimators.batch_runs import on_batches
 from fairbound.estimators.choosing import MARGINS
+from fairbound.estimators.networks import batch_runs
+from fairbound.estimators.networks.batch_runs import on_batches
 from fairbound.estimators.problems import Problems
 from fairbound.methods import ALM
 from fairbound.solver.budget import Budget

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import bent_for_bounds, classifier, runs
-from fairbound.estimators.bent_for_bounds import KNOTS
+from fairbound.estimators import classifier, runs
+from fairbound.estimators.linear import bent_for_bounds
+from fairbound.estimators.linear.bent_for_bounds import KNOTS
 from fairbound.tables import TableOptions
 
 pytestmark = pytest.mark.filterwarnings(

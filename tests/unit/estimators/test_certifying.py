@@ -20,10 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 import fairbound as fb
 from fairbound.base.errors import CertificateError, CertificateWarning, DataError, OptionError
 from fairbound.cli import app as cli
-from fairbound.estimators.candidates import SMOOTH, tightened
-from fairbound.estimators.certificate import report_of
-from fairbound.estimators.certifying import divided
-from fairbound.estimators.judged_models import Judged, excess, fall_back, half_width, pareto
+from fairbound.estimators.certificates.candidates import SMOOTH, tightened
+from fairbound.estimators.certificates.certificate import report_of
+from fairbound.estimators.certificates.certifying import divided
+from fairbound.estimators.certificates.judged_models import Judged, excess, fall_back, half_width, pareto
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.fairness.notions import constraints
 from fairbound.report import schema

@@ -13,8 +13,9 @@ from scipy import sparse
 from torch import nn
 
 import fairbound as fb
-from fairbound.estimators import class_offsets, classifier_training
-from fairbound.estimators.class_offsets import Rows, held_for_classes, least_offsets, within
+from fairbound.estimators import classifier_training
+from fairbound.estimators.corrections import class_offsets
+from fairbound.estimators.corrections.class_offsets import Rows, held_for_classes, least_offsets, within
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.notions.classes import ClassRisk

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
 from fairbound.estimators import training_rows
-from fairbound.estimators.folder import ModelFolderError
+from fairbound.estimators.saving.folder import ModelFolderError
 from fairbound.tables import Encoded
 from fairbound.tables import encoder as encoder_module
 

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.folder import ModelFolderError, load_folder, save_folder
+from fairbound.estimators.saving.folder import ModelFolderError, load_folder, save_folder
 
 BOUND = "demographic_parity <= 0.05"
 

@@ -11,7 +11,8 @@ import torch
 
 from fairbound import FairClassifier, FairProblem, FullBatchALM
 from fairbound.base.records import Counts
-from fairbound.estimators import full_batch, gains, optimality, runs, trained
+from fairbound.estimators import gains, optimality, runs, trained
+from fairbound.estimators.linear import full_batch
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import Solution

@@ -13,10 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fairbound as fb
 from fairbound.base.errors import DataWarning
-from fairbound.estimators import full_batch, regressor
-from fairbound.estimators.fit_warnings import missed_words
-from fairbound.estimators.frontier import frontier
+from fairbound.estimators import regressor
+from fairbound.estimators.certificates.frontier import frontier
+from fairbound.estimators.facts.fit_warnings import missed_words
 from fairbound.estimators.judged_rows import NumberRows
+from fairbound.estimators.linear import full_batch
 from fairbound.methods import FullBatchALM
 
 SEX = np.random.default_rng(0).choice(["F", "M"], 700, p=[0.4, 0.6])

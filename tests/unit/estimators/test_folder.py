@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from fairbound.base import files
 from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_bytes, atomic_write_many, atomic_write_text, check_writable
-from fairbound.estimators import folder as folder_module
-from fairbound.estimators.folder import FORMAT_VERSION, ModelFolderError, load_folder, save_folder
+from fairbound.estimators.saving import folder as folder_module
+from fairbound.estimators.saving.folder import FORMAT_VERSION, ModelFolderError, load_folder, save_folder
 from fairbound.tables import TableEncoder, TableOptions
 
 MANIFEST = {

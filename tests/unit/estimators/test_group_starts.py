@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators.auc_training import Start, auc_start
-from fairbound.estimators.group_starts import area_start
+from fairbound.estimators.linear.auc_training import Start, auc_start
+from fairbound.estimators.linear.group_starts import area_start
 from fairbound.estimators.runs import solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
@@ -47,7 +47,7 @@ def test_the_start_is_one_score_scaled_and_shifted(groups, bias, monkeypatch):
     made = problem_of(X, y, code, "auc_parity[group] <= 0.02", bias=bias)
     poor = Start(torch.zeros(made.n), 1.0, True)  # the score of 0 meets the bound, and has a smaller area
     exact = lambda problem, held: poor if problem is made else auc_start(problem, held)  # noqa: E731
-    monkeypatch.setattr("fairbound.estimators.group_starts.auc_start", exact)
+    monkeypatch.setattr("fairbound.estimators.linear.group_starts.auc_start", exact)
     start = area_start(made, None, groups)
     weights, shifts = shared(start.x.numpy(), 3, groups)
     first = weights[0] / np.linalg.norm(weights[0])

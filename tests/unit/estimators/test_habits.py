@@ -21,8 +21,8 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.estimators.conventions import seed_of
-from fairbound.estimators.folder import ModelFolderError
-from fairbound.estimators.saved import arguments_of, check_manifest, manifest_of
+from fairbound.estimators.saving.folder import ModelFolderError
+from fairbound.estimators.saving.saved import arguments_of, check_manifest, manifest_of
 from fairbound.postprocessing import GroupRule
 
 PARITY = "demographic_parity <= 0.2"

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import fairbound as fb
-from fairbound.estimators.last_intercept import best_constant
+from fairbound.estimators.corrections.last_intercept import best_constant
 from fairbound.estimators.trained import Trained
 from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.estimators.folder import ModelFolderError
+from fairbound.estimators.saving.folder import ModelFolderError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2))

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
-from fairbound.estimators.lottery import Lottery, Pairs
-from fairbound.estimators.smoothed import Smoothed
-from fairbound.estimators.sum_of_fits import SumOfFits, best_sum
+from fairbound.estimators.reducing.lottery import Lottery, Pairs
+from fairbound.estimators.reducing.smoothed import Smoothed
+from fairbound.estimators.reducing.sum_of_fits import SumOfFits, best_sum
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.postprocessing.sweep import sweep_of
@@ -139,7 +139,7 @@ def test_the_slope_of_the_smoothed_problem_is_that_of_its_value(width):
 def test_a_smoothed_problem_of_some_rows_has_the_weights_of_all(monkeypatch):
     _, y, group = small_groups(0, 240)
     sweep, scores = sweep_under("demographic_parity <= 0.01", y, group), np.random.default_rng(0).normal(size=(2, 240))
-    monkeypatch.setattr("fairbound.estimators.smoothed.ROWS", 60)
+    monkeypatch.setattr("fairbound.estimators.reducing.smoothed.ROWS", 60)
     some = Smoothed(sweep, scores, 3.0)
     assert len(some.atom) == 60
     np.testing.assert_allclose(np.bincount(some.atom, some.weight), np.bincount(sweep.atom, sweep.weight))

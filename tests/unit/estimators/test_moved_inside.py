@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.estimators.moved_inside import NOTE, moved_inside
+from fairbound.estimators.linear.moved_inside import NOTE, moved_inside
 from fairbound.estimators.trained import Trained, meeting
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
@@ -73,6 +73,6 @@ def test_a_model_is_left_alone_that_decides_more_than_a_constant() -> None:
 
 
 def test_a_model_that_lines_leave_outside_the_bounds_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairbound.estimators.moved_inside.fewer_wrong", lambda problem, x: x)
+    monkeypatch.setattr("fairbound.estimators.linear.moved_inside.fewer_wrong", lambda problem, x: x)
     before = at_a_constant(*rows(0))
     assert float(moved(before).measured().violation) <= 0

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import other_starts, training
-from fairbound.estimators.last_intercept import accurate_within_bounds
-from fairbound.estimators.other_starts import NEARLY, SPREAD, OtherStart, other_start
+from fairbound.estimators import training
+from fairbound.estimators.corrections.last_intercept import accurate_within_bounds
+from fairbound.estimators.linear import other_starts
+from fairbound.estimators.linear.other_starts import NEARLY, SPREAD, OtherStart, other_start
 from fairbound.estimators.trained import Trained
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators.outside_intervals import outside_intervals
+from fairbound.estimators.facts.outside_intervals import outside_intervals
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 

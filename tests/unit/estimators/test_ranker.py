@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.estimators.folder import ModelFolderError
 from fairbound.estimators.ranker import FairRanker
+from fairbound.estimators.saving.folder import ModelFolderError
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.scored import Scored
 from fairbound.ranking import by_query

@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.estimators.lottery import Lottery
+from fairbound.estimators.reducing.lottery import Lottery
 from fairbound.fairness.builder import compile_plan
 from fairbound.fairness.notions import constraint, constraints
 from fairbound.fairness.scored import Scored

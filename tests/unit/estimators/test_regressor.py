@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.estimators.penalty import penalised
+from fairbound.estimators.linear.penalty import penalised
 from fairbound.fairness.notions import constraint
 from fairbound.models.mlp import MLP
 from fairbound.report import audit_page, schema

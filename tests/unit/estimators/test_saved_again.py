@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.estimators.folder import load_folder
+from fairbound.estimators.saving.folder import load_folder
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import shrunk_scores
+from fairbound.estimators.linear import shrunk_scores
 
 BOUND = "loss_gap <= 0.02"
 STRAIGHT = fb.TableOptions(knots=0)

@@ -11,7 +11,7 @@ from torch import nn
 
 import fairbound as fb
 from fairbound.base.errors import NonFiniteError
-from fairbound.estimators.step_trial import FACTORS, MOST_PASSES, SHARE, STEPS, step_tried
+from fairbound.estimators.networks.step_trial import FACTORS, MOST_PASSES, SHARE, STEPS, step_tried
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM
 from fairbound.models.model import model_of

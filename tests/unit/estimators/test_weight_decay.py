@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
-from fairbound.estimators.weight_decay import GRID, USUAL, Decayed, _taken, auto_decay, leave_one_out
+from fairbound.estimators.linear.weight_decay import GRID, USUAL, Decayed, _taken, auto_decay, leave_one_out
 from fairbound.fairness.objectives import ClassLosses
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
@@ -163,7 +163,7 @@ def test_an_even_part_of_a_large_table_decides_for_all_of_it(monkeypatch):
     every = problem_of(X, y, sample_weight=mass)
     order = every.strata.order[::4]
     alone = auto_decay(problem_of(X[order], y[order], sample_weight=mass[order]))
-    monkeypatch.setattr("fairbound.estimators.weight_decay.MOST_WORK", 1000 * 10 * 10)
+    monkeypatch.setattr("fairbound.estimators.linear.weight_decay.MOST_WORK", 1000 * 10 * 10)
     assert auto_decay(every) * 4000 == pytest.approx(alone * 1000)
     first = auto_decay(problem_of(X[:1000], y[:1000], sample_weight=mass[:1000]))
     assert first * 1000 > alone * 1000 > USUAL
@@ -171,7 +171,7 @@ def test_an_even_part_of_a_large_table_decides_for_all_of_it(monkeypatch):
 
 def test_tables_too_wide_to_try_it_take_the_usual_amount(rows, monkeypatch):
     X, y, _ = rows
-    own = "fairbound.estimators.weight_decay."
+    own = "fairbound.estimators.linear.weight_decay."
     monkeypatch.setattr(own + "FEWEST", 40)
     monkeypatch.setattr(own + "MOST_WORK", 39 * 4 * 4)
     monkeypatch.setattr(own + "MOST_OF_WIDE", 40 * 4 * 4 - 1)
@@ -216,7 +216,7 @@ def test_as_many_columns_as_the_part_has_rows_decide_the_same(monkeypatch):
 def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):
     X, y, mass = rows
     group, asked = np.where(X[:, 1] > 0, "a", "b"), []
-    monkeypatch.setattr("fairbound.estimators.weight_decay.auto_decay", lambda problem: asked.append(0) or 0.1)
+    monkeypatch.setattr("fairbound.estimators.linear.weight_decay.auto_decay", lambda problem: asked.append(0) or 0.1)
     table = fb.tables.Encoded.of(fb.TableEncoder(), X)
     for bound in (None, "demographic_parity <= 0.2"):
         ours = fb.FairClassifier(bound).fit(table, y, sensitive_features=group)
@@ -229,7 +229,7 @@ def test_models_on_one_encoded_table_choose_it_once(rows, monkeypatch):
     assert len(asked) == 4
     assert len(table.decays) == 3
     wrong = "all rows were read for a key that no other model asks for"
-    monkeypatch.setattr("fairbound.estimators.weight_decay._of_rows", lambda problem: pytest.fail(wrong))
+    monkeypatch.setattr("fairbound.estimators.linear.weight_decay._of_rows", lambda problem: pytest.fail(wrong))
     fb.FairClassifier().fit(X, y)
 
 

@@ -11,10 +11,11 @@ import scipy.sparse as sparse
 import torch
 
 import fairbound as fb
-from fairbound.estimators import training, whole_network
+from fairbound.estimators import training
 from fairbound.estimators.gains import Gain, loss_gained
-from fairbound.estimators.last_layer import finished, last_layer
-from fairbound.estimators.weight_decay import auto_decay
+from fairbound.estimators.linear.weight_decay import auto_decay
+from fairbound.estimators.networks import whole_network
+from fairbound.estimators.networks.last_layer import finished, last_layer
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.solver.budget import Budget

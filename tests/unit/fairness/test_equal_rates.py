@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators.swept_intercept import SWEPT
+from fairbound.estimators.linear.swept_intercept import SWEPT
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.optim import finish

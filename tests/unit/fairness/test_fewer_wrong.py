@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import full_batch
+from fairbound.estimators.linear import full_batch
 from fairbound.fairness import fewer_wrong as lines
 from fairbound.fairness.counted_rows import CountedRows
 from fairbound.fairness.objectives import Accuracy

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.estimators import full_batch
+from fairbound.estimators.linear import full_batch
 from fairbound.fairness import lower_error as lines
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import fairbound as fb
-from fairbound.estimators import full_batch
+from fairbound.estimators.linear import full_batch
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.part_way import HALVINGS, MARGIN, part_way, with_intercept
 from fairbound.fairness.problem import FairProblem

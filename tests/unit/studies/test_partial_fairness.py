@@ -9,7 +9,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.estimators.weight_decay import auto_decay
+from fairbound.estimators.linear.weight_decay import auto_decay
 from fairbound.studies import digits
 from fairbound.studies.digits import last_layer_solved, network, trained_layers
 from fairbound.studies.library import load_spec

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fairbound.estimators.weight_decay import leave_one_out
+from fairbound.estimators.linear.weight_decay import leave_one_out
 from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, Curved, fitted, second, times
 
 

@@ -17,10 +17,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import ranks_only, stretch
 from fairbound.estimators.gains import beyond_chance, gained
+from fairbound.estimators.linear.auc_training import ranks_only, stretch
+from fairbound.estimators.linear.swept_intercept import best_intercept
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.swept_intercept import best_intercept
 from fairbound.estimators.trained import Trained, largest_share, meeting
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear

@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from fairbound.estimators.gains import area, gained
+from fairbound.estimators.linear.weight_decay import Decayed
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined
 from fairbound.estimators.trained import (
@@ -25,7 +26,6 @@ from fairbound.estimators.trained import (
     largest_share,
     meeting,
 )
-from fairbound.estimators.weight_decay import Decayed
 from fairbound.fairness.counted_rows import divides_by_decisions
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.objectives import Accuracy

@@ -12,7 +12,7 @@ probabilities); Zeng, Dobriban, Cheng (2022), Bayes-optimal classifiers under gr
 (1996), Reducing variance of committee prediction with resampling techniques (the mean of fits to all folds but one).
 Departs: any bounds that are weighted sums of rates, any number of groups; multipliers by exponentiated gradient on
 cross-fitted rows, with the best of all thresholds. Where the best lottery is far more accurate than that, the gains
-themselves are moved, one atom at a time (`fairbound.estimators.weight_search`).
+themselves are moved, one atom at a time (`fairbound.estimators.reducing.weight_search`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils import _safe_indexing
 
 from fairbound.base.errors import DataError
-from fairbound.estimators.lottery import NEGLIGIBLE, Lottery, Pairs
-from fairbound.estimators.reduction_fits import Rules, Told
-from fairbound.estimators.sum_of_fits import DecidesTogether, SeveralModels
-from fairbound.estimators.weight_search import Search, Weighted
+from fairbound.estimators.reducing.lottery import NEGLIGIBLE, Lottery, Pairs
+from fairbound.estimators.reducing.reduction_fits import Rules, Told
+from fairbound.estimators.reducing.sum_of_fits import DecidesTogether, SeveralModels
+from fairbound.estimators.reducing.weight_search import Search, Weighted
 from fairbound.postprocessing.folds import parts_of
 from fairbound.postprocessing.scoring import fitted_to
 from fairbound.postprocessing.sweep import Sweep

@@ -11,8 +11,8 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base import progress
 from fairbound.base.errors import OptionError
-from fairbound.estimators.lottery import Lottery, Pairs
-from fairbound.estimators.sum_of_fits import SumOfFits, best_sum
+from fairbound.estimators.reducing.lottery import Lottery, Pairs
+from fairbound.estimators.reducing.sum_of_fits import SumOfFits, best_sum
 from fairbound.postprocessing.folds import kinds_of, parts_of
 from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep

@@ -12,8 +12,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fairbound.estimators.frontier import frontier
-from fairbound.estimators.judged_models import Judged, half_width, judged
+from fairbound.estimators.certificates.frontier import frontier
+from fairbound.estimators.certificates.judged_models import Judged, half_width, judged
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.fairness.bound import Bound
 from fairbound.methods import FullBatchALM

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from fairbound.estimators.auc_training import ranks_only
+from fairbound.estimators.linear.auc_training import ranks_only
+from fairbound.estimators.linear.swept_intercept import lowest_loss
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import joined
-from fairbound.estimators.swept_intercept import lowest_loss
 from fairbound.estimators.trained import accuracy_of
 from fairbound.fairness.percentiles.interval_shares import WithinShares
 from fairbound.fairness.pointwise import LOGISTIC

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairbound.estimators.lottery import GRID
+from fairbound.estimators.reducing.lottery import GRID
 from fairbound.postprocessing.sweep import ROUNDING, Sweep
 
 MOVES = (0.5, 0.25, 0.1, 0.05, 0.02)

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning
-from fairbound.estimators.fit_warnings import missed_words, missing_group_words
-from fairbound.estimators.lottery import Lottery
+from fairbound.estimators.facts.fit_warnings import missed_words, missing_group_words
+from fairbound.estimators.reducing.lottery import Lottery
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan

@@ -17,12 +17,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fairbound.estimators.auc_training import auc_start, decided, ranks_only
 from fairbound.estimators.choosing import Refined
-from fairbound.estimators.full_batch import train_full_batch
+from fairbound.estimators.linear.auc_training import auc_start, decided, ranks_only
+from fairbound.estimators.linear.full_batch import train_full_batch
+from fairbound.estimators.linear.weight_decay import decay_of
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import joined
-from fairbound.estimators.weight_decay import decay_of
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem

@@ -4,7 +4,7 @@ many more errors.
 A lottery over fits decides a row by a draw; the sum of their scores decides it the same every time. Weights may be
 below 0: where two fits differ in what they give a group, their difference takes it back. The scores of many fits are
 much alike, so weights are looked for on their COMPONENTS main directions of difference: by descent of the smoothed
-penalised error from the best fits and from the lottery (`fairbound.estimators.smoothed`), and where that ends far from
+penalised error from the best fits and from the lottery (`fairbound.estimators.reducing.smoothed`), and where that ends far from
 the lottery, by moves of one weight at a time, each with a descent behind it. Of all weights and thresholds
 on the way, the most accurate that meets the true bounds on the training rows is taken.
 
@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.estimators.lottery import NEGLIGIBLE, Lottery
-from fairbound.estimators.smoothed import Smoothed
-from fairbound.estimators.weight_search import ROWS, Search, Weighted
+from fairbound.estimators.reducing.lottery import NEGLIGIBLE, Lottery
+from fairbound.estimators.reducing.smoothed import Smoothed
+from fairbound.estimators.reducing.weight_search import ROWS, Search, Weighted
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import Sweep
 

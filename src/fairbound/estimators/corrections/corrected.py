@@ -3,13 +3,13 @@ use."""
 
 from __future__ import annotations
 
-from fairbound.estimators.last_intercept import (
+from fairbound.estimators.corrections.last_intercept import (
     accurate_within_bounds,
     best_constant,
     clear_of_rounding,
     met_by_intercept,
 )
-from fairbound.estimators.swept_intercept import swept_intercept
+from fairbound.estimators.linear.swept_intercept import swept_intercept
 from fairbound.estimators.trained import Trained
 
 CORRECTIONS = (met_by_intercept, swept_intercept, best_constant, accurate_within_bounds, clear_of_rounding)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from fairbound.base.records import plain
-from fairbound.estimators.fit_warnings import missed_words, missing_group_words
+from fairbound.estimators.facts.fit_warnings import missed_words, missing_group_words
+from fairbound.estimators.facts.outside_intervals import outside_intervals
+from fairbound.estimators.facts.telling_features import LOOK, SURPRISING, told_by_feature
+from fairbound.estimators.linear.shrunk_scores import shrunk_words
 from fairbound.estimators.optimality import optimality
-from fairbound.estimators.outside_intervals import outside_intervals
-from fairbound.estimators.shrunk_scores import shrunk_words
-from fairbound.estimators.telling_features import LOOK, SURPRISING, told_by_feature
 from fairbound.estimators.trained import (
     MOST,
     Trained,

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.estimators.fit_warnings import ROUNDING
+from fairbound.estimators.facts.fit_warnings import ROUNDING
+from fairbound.estimators.linear.swept_intercept import lowest_loss
 from fairbound.estimators.problems import Problems
-from fairbound.estimators.swept_intercept import lowest_loss
 from fairbound.estimators.trained import Trained, meeting
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.pointwise import LOGISTIC

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fairbound.estimators.auc_training import Start, auc_start
+from fairbound.estimators.linear.auc_training import Start, auc_start
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import solved
 from fairbound.fairness.problem import FairProblem

@@ -35,11 +35,11 @@ import numpy as np
 from fairbound.base.callers import users_line
 from fairbound.base.errors import CertificateError, CertificateWarning, EmptyGroupError, OptionError
 from fairbound.base.seeds import seed_for
-from fairbound.estimators.candidates import candidates
-from fairbound.estimators.certificate import certificate_of, report_of
+from fairbound.estimators.certificates.candidates import candidates
+from fairbound.estimators.certificates.certificate import certificate_of, report_of
+from fairbound.estimators.certificates.judged_models import Judged, fall_back, judged, pareto
 from fairbound.estimators.conventions import seed_of, timed
-from fairbound.estimators.fit_warnings import warn_of_fit
-from fairbound.estimators.judged_models import Judged, fall_back, judged, pareto
+from fairbound.estimators.facts.fit_warnings import warn_of_fit
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.training_rows import check_readable
 from fairbound.fairness.bound import Bound, check_judged

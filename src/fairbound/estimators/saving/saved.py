@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from fairbound.base.errors import FairboundError
-from fairbound.estimators.folder import Folder, ModelFolderError, load_folder
+from fairbound.estimators.saving.folder import Folder, ModelFolderError, load_folder
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import objective_of
 from fairbound.methods import Method

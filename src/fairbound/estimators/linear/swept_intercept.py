@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.estimators.linear.weight_decay import MOST_WORK, USUAL
 from fairbound.estimators.trained import Trained, accuracy_of, better, meeting
-from fairbound.estimators.weight_decay import MOST_WORK, USUAL
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem

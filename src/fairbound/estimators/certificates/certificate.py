@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairbound.base.verdicts import about, direction, left_out, odds, of_each, of_left_out
-from fairbound.estimators.judged_models import Judged, half_width
+from fairbound.estimators.certificates.judged_models import Judged, half_width
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
 from fairbound.fairness.bound import Bound

@@ -30,10 +30,10 @@ from torch import Tensor
 
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.gains import area, gained
+from fairbound.estimators.linear.weight_decay import USUAL, Decayed
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined, solved
 from fairbound.estimators.trained import at_point, constant_on
-from fairbound.estimators.weight_decay import USUAL, Decayed
 from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.least_squares import lowest_within
 from fairbound.fairness.lower_error import lower_error

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from fairbound.estimators.full_batch import train_full_batch
+from fairbound.estimators.linear.full_batch import train_full_batch
+from fairbound.estimators.linear.swept_intercept import lowest_loss, places_between
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.swept_intercept import lowest_loss, places_between
 from fairbound.estimators.trained import Trained, accuracy_of, meeting
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC

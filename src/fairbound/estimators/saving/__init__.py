@@ -1,0 +1,1 @@
+"""A fitted estimator as a folder of plain files."""
