@@ -269,7 +269,11 @@ def findings(block: Block) -> list[dict[str, Any]]:
 def overall(
     study: StudySpec, said: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """In how many panels PLADA, untuned, arrives before every other method, tuned where tuned runs are there."""
+    """In how many panels PLADA, untuned, arrives before every other method, tuned where tuned runs are there; nothing
+    of a study whose panels lack PLADA or any other method."""
+    run = {method for item in study.items if item.key == "panels" for method in item.methods}
+    if SUBJECT not in run or all(method.startswith(SUBJECT) for method in run):
+        return []
     panels: dict[str, dict[str, float]] = {}
     for row in results:
         if row["column"] == "cpu to arrive" and row["item"] in ("panels", "panels" + TUNED):

@@ -1,6 +1,7 @@
 """The study of PLADA: what a cell measures, when a run has arrived, and who is said to be first."""
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -162,12 +163,12 @@ def test_a_run_arrives_where_both_hold():
     assert out["gap"] == pytest.approx(0.5 / 0.505 - 1) and out["milliseconds a step"] == 500
 
 
+def row(item, data, method, ours):
+    return {"column": "cpu to arrive", "item": item, "data": data, "row": method, "ours": ours}
+
+
 def test_panels_are_won_against_every_baseline_and_no_other_setting_of_its_own():
     study = load_spec("plada")
-
-    def row(item, data, method, ours):
-        return {"column": "cpu to arrive", "item": item, "data": data, "row": method, "ours": ours}
-
     rows = [
         row("panels", "adult-dp", "plada", 1.0), row("panels", "adult-dp", "ssg", 2.0),
         row("panels", "adult-dp", "plada-paper", 0.1), row("panels-tuned", "adult-dp", "ssg-tuned", 1.5),
@@ -179,6 +180,14 @@ def test_panels_are_won_against_every_baseline_and_no_other_setting_of_its_own()
     assert "as tuned and as set" in found["text"] and "Bank, demographic parity" in found["text"]
     (found,) = plada.overall(study, [], [r for r in rows if r["item"] != "panels-tuned"])
     assert found["won"] == ["adult-dp", "bank-dp"] and "not tuned" in found["text"]
+
+
+@pytest.mark.parametrize("methods", [("ssg", "ipp-ssg"), ("plada", "plada-paper")])
+def test_nothing_is_said_of_panels_without_plada_or_without_any_other_method(methods):
+    study = load_spec("plada")
+    rows = [row("panels", "adult-dp", method, 1.0) for method in methods]
+    items = tuple(replace(i, methods=methods) if i.key == "panels" else i for i in study.items)
+    assert plada.overall(replace(study, items=items), [], rows) == []
 
 
 def test_violation_is_never_negative():
