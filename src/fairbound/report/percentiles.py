@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CANDIDATES = 40
-_ACROSS = "percentile in the own group, in % (0 is the highest score)"
+_ACROSS = "percentile of the group's {} in % (0 is the highest)"
 
 
 def percentile_charts(audit: Mapping[str, Any], uids: Iterator[str]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def interval_files(found: Mapping[str, Any]) -> dict[str, bytes]:
         for ax in axes:
             ax.axvline(100 * found["positive_rate"], color=look["ink"], linewidth=1.0, linestyle=(0, (1, 1.6)))
         axes[0].set_title(f"{title}\ndotted: rate of positive decisions, {100 * found['positive_rate']:.3g} %")
-        axes[-1].set_xlabel(_ACROSS)
+        axes[-1].set_xlabel(_ACROSS.format("rows"))
 
     return files(Drawing("interval", title, "", size, paint))
 
@@ -82,7 +82,7 @@ def _paint(one: Mapping[str, Any]) -> Any:
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         _scores(top, one, look)
         _disparity(bottom, one, look)
-        bottom.set_xlabel(_ACROSS)
+        bottom.set_xlabel(_ACROSS.format(one["among"]))
 
     return paint
 

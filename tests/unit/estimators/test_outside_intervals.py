@@ -33,12 +33,12 @@ def noted(stated, threshold):
         ("demographic_parity", 60, "positive"),
         ("demographic_parity", 90, "positive"),
         ("demographic_parity", 0, None),
-        ("equal_opportunity", 9, "negative"),
+        ("equal_opportunity", 9, "row of the interval of positive labels is predicted negative"),
         ("equal_opportunity", 20, None),
-        ("equal_opportunity", 30, "positive"),
+        ("equal_opportunity", 30, "interval around the share of positive decisions among them tells more"),
         ("equalized_odds", 50, "positive labels is predicted positive, of negative labels negative"),
         ("equalized_odds", 20, None),
-        ("equalized_odds", 5, "row of the interval is predicted negative"),
+        ("equalized_odds", 5, "row of the interval of either label is predicted negative"),
     ],
 )
 def test_a_line_outside_the_interval_of_every_group_is_said_to_be_there(bound, positive, said):

@@ -70,6 +70,8 @@ def test_the_page_draws_every_entry(found):
     page = audit_page(found)
     section = page[page.index('id="percentiles"') :]
     assert section.count("Scores of team by percentile") == 3
+    for among in ("rows", "positive rows", "negative rows"):
+        assert f"of all {among} of the groups" in section and f"percentile of the group's {among} in %" in section
     entry = found["percentiles"][0]
     assert re.search(r"\(\d+ rows, 0\.1:0\.5\)", section)
     inside = [d for p, d in zip(entry["percentiles"], entry["disparity"], strict=True) if 0.1 <= p <= 0.6]

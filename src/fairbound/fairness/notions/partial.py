@@ -4,15 +4,19 @@
                                            above a threshold, of any threshold
     partial_demographic_parity[0.05:0.3]   their shares of positive decisions
     partial_group_auc[0.05:0.3]            |AUC(a, b) - 1/2| of these rows
-    partial_equal_opportunity[0.05:0.3]    shares of positive decisions, of the interval of the positive rows
-    partial_equalized_odds[0.05:0.3]       the same of the positive and of the negative rows
+    partial_equal_opportunity[0.05:0.3]    shares of positive decisions, of the interval of the positive rows, which are
+                                           ranked among the positive rows of their group
+    partial_equalized_odds[0.05:0.3]       the same of the positive and of the negative rows, each ranked among themselves
 
 "0:0.1+0.9:1" is a union, "Female@0.1:0.4" gives one group intervals of its own. Without an interval all rows count, and
 these are statistical parity of scores (Kolmogorov-Smirnov), demographic parity, group AUC, equal opportunity and
 equalized odds.
 
-Source: He, Huang, Yao, Lin (2026), Definitions 4.2, 4.3, A.1 to A.3. Departs: see `percentiles` for tied scores; in an
-area ties count one half.
+Source: He, Huang, Yao, Lin (2026), Definitions 4.2, 4.3, A.1 to A.3, (50), (56).
+Departs: see `percentiles` for tied scores; in an area ties count one half. A.2 and A.3 rank a row in its whole group
+    and then take the rows of a label; (50) and (56), which the source trains by, rank it among the rows of that label
+    in its group. Here it is the latter: with ranks in the group the number of rows of a label within the interval
+    itself depends on the scores, so that their share is no difference of convex functions over a constant.
 """
 
 from __future__ import annotations
@@ -48,6 +52,13 @@ LEAST_POINTS, MOST_POINTS = 10, 40
 
 ROUNDING = 1e-6
 """What float32 leaves of a share of 0 or 1."""
+
+OF_LABELS: dict[tuple[int | None, ...], tuple[str, str]] = {
+    (None,): ("", ""),
+    (1,): (" of positive labels", " among them"),
+    (1, 0): (" of either label", " of each label"),
+}
+"""What a note says of the interval, and of the share of positive decisions, of bounds on rows of these labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,15 +256,16 @@ class PartialRateBound(DecisionBound, PartialBound):
         if not (np.abs(shares - first[:, None]) < ROUNDING).all():
             return ""
         one = "positive" if first[0] else "negative"
-        each = f"every row of the interval is predicted {one}"
+        whose, share = OF_LABELS[self.conditions()]
+        each = f"every row of the interval{whose} is predicted {one}"
         if len(set(first)) > 1:
             each = "every row of the interval of positive labels is predicted {}, of negative labels {}".format(
                 *(("positive", "negative") if first[0] else ("negative", "positive"))
             )
         return (
             f"{self.text}: in every group the line between positive and negative decisions lies outside the interval, so {each}. "
-            "It is met trivially, with value 0, and asks nothing of other rows. An interval around the share of positive decisions "
-            "tells more; partial_statistical_parity compares the scores."
+            "It is met trivially, with value 0, and asks nothing of other rows. An interval around the share of positive decisions"
+            f"{share} tells more; partial_statistical_parity compares the scores."
         )
 
 
@@ -302,7 +314,8 @@ class PartialDemographicParity(PartialRateBound):
 
 @register("partial_eop")
 class PartialEqualOpportunity(PartialRateBound):
-    """Shares of positive decisions among these of the positive rows differ by at most `bound`."""
+    """Shares of positive decisions differ by at most `bound` among the positive rows whose rank among the positive rows of
+    their group lies in the interval."""
 
     name = "partial_equal_opportunity"
     rates = (RATES["true_positive_rate"],)
@@ -310,8 +323,8 @@ class PartialEqualOpportunity(PartialRateBound):
 
 @register("partial_equalised_odds", "partial_eod")
 class PartialEqualizedOdds(PartialRateBound):
-    """Shares of positive decisions among these of the positive rows, and of the negative rows,
-    differ by at most `bound`."""
+    """Shares of positive decisions differ by at most `bound` among the positive rows whose rank among the positive rows of
+    their group lies in the interval, and the same of the negative rows."""
 
     name = "partial_equalized_odds"
     rates = (RATES["true_positive_rate"], RATES["false_positive_rate"])
