@@ -16,13 +16,13 @@ from scipy.optimize import linprog
 
 from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
 from fairbound.methods import SFLS, SMD, algorithm, ovsmd, sfls
+from fairbound.methods.level_estimate import estimate_level, halve
 from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted, Wrapper
 from fairbound.testing import LEVEL_SETS, PROBLEMS, check_stacked, differences, linear_program, run
 from fairbound.testing.known import Noise
 from fairbound.testing.level_sets import LP_BOUNDS, LP_CONSTRAINTS, LP_OBJECTIVE
-from level_estimate import estimate_level, halve
 from twelve_rows import convex_fair
 
 C, A, B = np.array(LP_OBJECTIVE), np.array(LP_CONSTRAINTS), np.array(LP_BOUNDS)
