@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
-from fairbound.methods import SFLS, SMD, algorithm, ovsmd, sfls
-from fairbound.methods.level_estimate import estimate_level, halve
+from fairbound.methods import SFLS, SMD, algorithm, estimate_level, ovsmd, sfls
+from fairbound.methods.level_estimate import LevelEstimate, halve
 from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted, Wrapper
@@ -320,20 +320,53 @@ def test_algorithm_4_ends_in_time_with_a_bound_within_theta():
 @pytest.mark.long
 def test_algorithm_4_on_the_noisy_linear_program():
     """With 15 / alpha^2 iterations a call, five seeds as a stack: H(r_0) <= U < 0 and |H| / |U| <= theta."""
-    problem, config = linear_program(noise=0.3), SFLS(level=0.0, step_size=0.2)
-    draws, H = Draws(problem, (0, 1, 2, 3, 4), 8), level_function(0.0)[0]
-    found = estimate_level(problem, draws, config, accuracy=0.5, iterations=lambda delta, error: int(15 / error**2))
+    found = estimate_level(
+        linear_program(noise=0.3), 0.0, accuracy=0.5, iterations=lambda delta, error: int(15 / error**2), step_size=0.2,
+        batch_size=8, seeds=range(5),
+    )  # fmt: skip
+    H = level_function(0.0)[0]
     assert bool((found.bound >= H).all()) and bool((found.bound < 0).all()) and bool((H / found.bound <= 2).all())
-    with pytest.raises(OptionError, match="level"):
-        estimate_level(problem, draws, SFLS())
-    with pytest.raises(OptionError, match="light_tails"):
-        estimate_level(problem, draws, config)
-    moments = LightTails(M_x=1e-4, M_y=1e-4, Q=0.0)
-    theory = SFLS(
-        level=0.0, stopping="theory", oracle_error=1.0, light_tails=moments, optimality_tolerance=0.1, step_size=0.2
-    )
-    with pytest.raises(FairboundError, match="larger level"):  # one call of seven iterations
-        estimate_level(linear_program(), Draws(problem, (0,), 8), theory, accuracy=10.0, most_calls=1)
+
+
+def test_the_level_is_estimated_by_steps_of_the_theory_and_refused_without_what_it_needs():
+    """M_x and M_y so small that T of Theorem 2 is its least, 6: one step more is made in every call."""
+    problem, moments = Counted(linear_program()), LightTails(M_x=1e-9, M_y=1e-9, Q=0.0)
+    assert int(ovsmd.ovsmd_limit(0.025, 10.0, moments.M(problem), 0.0)) == 6
+    with pytest.raises(FairboundError, match="larger level"):
+        estimate_level(problem, 0.0, light_tails=moments, step_size=0.2, accuracy=10.0, most_calls=2)
+    assert problem.counts.gradients == 14
+    found = estimate_level(problem, 0.0, light_tails=moments, step_size=1.0, iterations=lambda delta, error: 400)
+    assert level_function(0.0)[0] <= float(found.bound) < 0
+    for wrong, says in (
+        ({"level": math.inf}, "finite number above f"),
+        ({}, "give light_tails"),
+        ({"step_size": 0.2}, "give light_tails"),
+        ({"light_tails": moments, "scaling": "both"}, "scaling"),
+        ({"light_tails": moments, "theta": 1.0}, "theta above 1"),
+    ):
+        with pytest.raises(OptionError, match=says):
+            estimate_level(problem, **({"level": 0.0} | wrong))
+
+
+@pytest.mark.parametrize("sign", (-1, 1))
+@pytest.mark.parametrize("theta", (1.5, 2.0, 4.0))
+def test_with_the_tolerances_of_the_estimate_the_method_ends_within_the_gap(theta, sign):
+    """Algorithm 1 with an oracle as far off as it may be, from a bound on H(r_0) as far off as it may be; and the
+    tolerances of Theorem 3 for U = -1 and theta = 2 by hand."""
+    found = LevelEstimate(torch.tensor(-1.0), torch.zeros(()), torch.ones(()), 2.0).tolerances(0.24)
+    assert found == pytest.approx({"optimality_tolerance": 0.12, "oracle_error": 0.01})
+    start, gap = 0.0, 0.1
+    bound = torch.tensor([level_function(start)[0], level_function(start)[0] / theta], dtype=torch.float64)
+    asked = LevelEstimate(bound, torch.zeros(2), torch.ones(2), theta).tolerances(gap)
+    assert asked == LevelEstimate(bound[1], torch.zeros(()), torch.ones(()), theta).tolerances(gap)
+    assert SFLS(stopping="theory", theta=theta, level=start, light_tails=LightTails(M_x=1.0, M_y=1.0, Q=1.0), **asked)
+    level = start
+    while (U := level_function(level)[0] + sign * asked["oracle_error"]) < -asked["optimality_tolerance"]:
+        assert level > F_STAR
+        level += U / (2 * theta)
+    assert 0 <= level - F_STAR <= gap * (start - F_STAR)
+    with pytest.raises(OptionError, match=r"\(0, 1\]"):
+        LevelEstimate(bound, torch.zeros(2), torch.ones(2), theta).tolerances(0.0)
 
 
 def test_the_constants_and_iteration_limits():

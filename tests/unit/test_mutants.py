@@ -233,6 +233,8 @@ MUTANTS = {
     "dfls: level moved whole": Mutant("methods/dfls.py", "state.level + upper / 2)", "state.level + upper)", "claims/test_level_set_baselines.py"),
     "dfls: error without the steps": Mutant("methods/dfls.py", "(x - state.origin).square().sum(-1) + state.spread)", "(x - state.origin).square().sum(-1))", "claims/test_level_set_baselines.py"),
     "sfls: level moved twice as far": Mutant("methods/sfls.py", "state.level + U / (2 * self.theta)", "state.level + U / self.theta", "claims/test_sfls.py"),
+    "level estimate: the oracle may be as far off as the method": Mutant("methods/level_estimate.py", '"oracle_error": share * least', '"oracle_error": 2 * self.theta * share * least', "claims/test_sfls.py"),
+    "level estimate: the largest of several runs": Mutant("methods/level_estimate.py", "-float(self.bound.max())", "-float(self.bound.min())", "claims/test_sfls.py"),
     "sfls: every call at the whole level": Mutant("methods/sfls.py", "torch.exp2(-(outer + 1).double())", "torch.exp2(0 * outer.double())", "claims/test_sfls.py"),
     "ovsmd: half of Student's margin": Mutant("methods/ovsmd.py", "quantile * error, torch.inf", "0.5 * quantile * error, torch.inf", "claims/test_sfls.py"),
     "ovsmd: dual descends": Mutant("methods/ovsmd.py", "zeta = (-rate[1]", "zeta = (rate[1]", "claims/test_sfls.py"),

@@ -1,5 +1,7 @@
 """The training methods, one published algorithm per file, and `algorithm`, which finds a method by its name.
 
+`estimate_level` is none: it gives the tolerances of SFLS(stopping="theory"), whose constants are `LightTails`.
+
 A method is a frozen dataclass of options with `init` and `step`; see `fairbound.methods.method`.
 """
 
@@ -18,8 +20,10 @@ from fairbound.methods.conex import ConEx
 from fairbound.methods.dfls import DFLS
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.methods.idca import IDCA
+from fairbound.methods.level_estimate import LevelEstimate, estimate_level
 from fairbound.methods.method import Method, State
 from fairbound.methods.multiplier_model import MultiplierModel
+from fairbound.methods.ovsmd import LightTails
 from fairbound.methods.plada import PLADA
 from fairbound.methods.projected_gradient import ProjectedGradient
 from fairbound.methods.proximal_point import ProximalPoint
@@ -51,6 +55,8 @@ __all__ = [
     "CertifiedLevelSet",
     "ConEx",
     "FullBatchALM",
+    "LevelEstimate",
+    "LightTails",
     "Method",
     "MultiplierModel",
     "ProjectedGradient",
@@ -63,6 +69,7 @@ __all__ = [
     "StochasticGhost",
     "SwitchingSubgradient",
     "algorithm",
+    "estimate_level",
 ]
 
 METHODS: dict[str, type[Any]] = {

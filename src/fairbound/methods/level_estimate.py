@@ -5,74 +5,105 @@
 
 With probability 1 - delta, H(r_0) <= U < 0 and |H(r_0)| / |U| <= theta.
 
-For reference and for tests: SFLS does not call it. It gives the tolerances that stopping="theory" asks for.
+SFLS does not call it: it gives the tolerances that stopping="theory" asks for.
 
-Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithm 4 and Lemma EC.7.
+Source: Lin, Nadarajah, Soheili, Yang (2020), Algorithm 4, Theorem 3 and Lemma EC.7.
 Departs: a bound on the number of calls, since the loop has no end where r_0 <= f*.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.methods import ovsmd
-from fairbound.methods.sfls import SFLS
+from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws, Problem
 
 
-class LevelEstimate(NamedTuple):
-    """bound: (...,) U < 0; error: (...,) alpha_h at the end, so that H(r_0) >= bound - 2 error; calls: (...,) int64."""
+@dataclass(frozen=True)
+class LevelEstimate:
+    """What is known of H(r_0) in each run, with probability 1 - delta.
+
+    bound: (...,) U, with H(r_0) <= U < 0 and |H(r_0)| <= theta |U|. error: (...,) alpha_h of the last call, so that
+    H(r_0) >= U - 2 error. calls: (...,) int64. theta: as it was asked for.
+    """
 
     bound: Tensor
     error: Tensor
     calls: Tensor
+    theta: float
+
+    def tolerances(self, gap: float) -> dict[str, float]:
+        """The optimality_tolerance and oracle_error with which SFLS(stopping="theory") and the same theta ends within
+        a relative gap, (f(x) - f*) / (r_0 - f*) <= gap (Theorem 3); of several runs by the U nearest to 0.
+
+        gap: in (0, 1]. Raises: OptionError where it is not.
+        """
+        if not 0 < gap <= 1:
+            raise OptionError(f"gap is relative to r_0 - f*, in (0, 1], got {gap!r}.")
+        least = -float(self.bound.max()) * gap
+        share = (self.theta - 1) / (2 * self.theta**2 * (self.theta + 1))
+        return {"optimality_tolerance": least / self.theta, "oracle_error": share * least}
 
 
 def estimate_level(
     problem: Problem,
-    draws: Draws,
-    config: SFLS,
+    level: float,
     *,
-    accuracy: float = 1.0,
+    light_tails: LightTails | None = None,
     iterations: Callable[[float, float], int] | None = None,
+    theta: float = 2.0,
+    delta: float = 0.05,
+    accuracy: float = 1.0,
+    step_size: float | None = None,
+    scaling: str = "diameters",
+    diameter: float | None = None,
+    batch_size: int = 64,
+    sampling: str = "balanced",
+    seeds: Sequence[int] = (0,),
     most_calls: int = 30,
 ) -> LevelEstimate:
-    """Algorithm 4 at r_0 = config.level, with config's theta, delta, step sizes and scaling.
+    """Bound H(level) = min_x max(f(x) - level, g_1(x), ..., g_m(x)) from above, within a factor theta: what
+    SFLS(stopping="theory") needs to know of a problem.
 
-    accuracy: alpha_0, in the units of f and g. iterations: (delta_h, alpha_h) -> iterations of a call; None for T of
-    Theorem 2, which needs config.light_tails. Batches are the stream "level".
-    Raises: OptionError without a level or without both iterations and light_tails; FairboundError after `most_calls` calls.
+    level: r_0 > f*. light_tails: constants of the noise; None with `iterations` and `step_size`.
+    iterations: (delta_h, alpha_h) -> steps of a call that ends within alpha_h of H with probability 1 - delta_h; None for
+        T of Theorem 2, which is astronomically large on real problems.
+    theta: > 1. delta: probability that the bound does not hold, > 0. accuracy: > 0, alpha_0, in the units of f and g.
+    step_size, scaling, diameter: as of `SFLS`; without a step size it is that of Theorem 2, 1 / M.
+    batch_size, sampling, seeds: rows of a step, how they are drawn, and one seed for each run.
+    most_calls: after so many calls it gives up.
+    Raises: OptionError for such options; FairboundError after `most_calls` calls, as where level <= f*; NonFiniteError.
     """
-    if config.level is None:
-        raise OptionError("the level function is estimated at config.level; give one above f*.")
-    if iterations is None:
-        tails = config.light_tails
-        if tails is None:
-            raise OptionError("give iterations, or a config with stopping='theory' and its light_tails.")
-        M = tails.M(problem, config.diameter)
-
-        def iterations(delta: float, error: float) -> int:
-            return int(ovsmd.ovsmd_limit(delta, error, M, tails.Q)) + 1
-
-    rate = ovsmd.rates(problem, config.scaling, config.diameter)
-    start = problem.start(draws.seeds)
-    level, used = start.new_full(start.shape[:-1], config.level), 0
+    ovsmd.check_scaling(scaling)
+    if not math.isfinite(level):
+        raise OptionError(f"level must be a finite number above f*, got {level!r}.")
+    if light_tails is None and (iterations is None or step_size is None):
+        raise OptionError("give light_tails=LightTails(M_x=, M_y=, Q=), or both iterations and step_size.")
+    if light_tails is not None:
+        M, Q = light_tails.M(problem, diameter), light_tails.Q
+        step_size = 1 / M if step_size is None else step_size
+        iterations = iterations or (lambda delta, error: int(ovsmd.ovsmd_limit(delta, error, M, Q)) + 1)
+    draws = Draws(problem, seeds, batch_size, sampling)
+    rate, start = ovsmd.rates(problem, scaling, diameter), problem.start(draws.seeds)
+    levels, used = start.new_full(start.shape[:-1], level), 0
 
     def oracle(delta: float, error: float) -> Tensor:
         nonlocal used
+        assert iterations is not None and step_size is not None
         call, count = ovsmd.fresh(problem, problem.domain.prox_centre(start)), iterations(delta, error)
         for k in range(used, used + count):
-            call = ovsmd.iterate(call, problem, draws("level", k), level, config.step_scale(problem), rate)
+            call = ovsmd.iterate(call, problem, draws("level", k), levels, step_size, rate)
         used += count
-        return ovsmd.upper_bound(call.mean, level, problem.dual_set)
+        return ovsmd.upper_bound(call.mean, levels, problem.dual_set)
 
-    return halve(oracle, accuracy, config.delta, config.theta, most_calls)
+    return halve(oracle, accuracy, delta, theta, most_calls)
 
 
 def halve(
@@ -96,7 +127,7 @@ def halve(
         bound, error = torch.where(enough, u + alpha, bound), torch.where(enough, alpha, error)
         done = done | enough
         if bool(done.all()):
-            return LevelEstimate(bound, error, calls)
+            return LevelEstimate(bound, error, calls, theta)
     raise FairboundError(
         f"after {most_calls} calls H(r_0) is not known to be negative within a factor {theta}: the last online bound is "
         f"{u.tolist()} with tolerance {alpha:.3g}. r_0 may not lie above f*; give a larger level."

@@ -97,7 +97,7 @@ class SFLS(Method[SFLSState]):
     margin: what "practical" adds to the online bound before it is judged: "student" margins (see Departs), or "none",
         the paper's own rule as far as it is stated: a call ends as soon as the bound itself is negative. delta is then
         unused, and no probability of feasible outer iterates is claimed.
-    oracle_error: > 0, eps_A, for stopping="theory" alone.
+    oracle_error: > 0, eps_A, for stopping="theory" alone; see `fairbound.methods.estimate_level`.
     light_tails: LightTails(M_x=, M_y=, Q=), for stopping="theory" alone.
     """
 
@@ -144,7 +144,8 @@ class SFLS(Method[SFLSState]):
         theory = self.stopping == "theory"
         if theory and (self.oracle_error is None or self.light_tails is None or self.level is None):
             raise OptionError(
-                "stopping='theory' needs oracle_error, light_tails=LightTails(M_x=, M_y=, Q=) and a level."
+                "stopping='theory' needs oracle_error, light_tails=LightTails(M_x=, M_y=, Q=) and a level; "
+                "fairbound.methods.estimate_level gives oracle_error and optimality_tolerance."
             )
         if theory and not self.optimality_tolerance > 0:
             raise OptionError("stopping='theory' needs a positive optimality_tolerance: it is where the method halts.")
