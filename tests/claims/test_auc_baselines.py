@@ -148,6 +148,21 @@ def test_areas_of_moved_scores_are_those_of_the_scores_moved(kind, scale, shift,
     assert made.auc_ == pytest.approx(auc(moved, y == 1, y == 0), abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["group", "inter"])
+@pytest.mark.parametrize(("scale", "shift"), [(0.5, 0.3), (2.0, -0.7), (1.25, 0.0)])
+def test_either_group_is_moved_to_the_same_orders(kind, scale, shift):
+    """w1 h + w2 for one group, (h - w2) / w1 for the other."""
+    X, y, group = rows(200, seed=3)
+    moved = {"a": (scale, shift), "b": (1 / scale, -shift / scale)}
+    one, other = (
+        fb.ScaleAndShift(f"auc_parity[{kind}] <= 0.1", group=which, scales=(w1,), shifts=(w2,)).fit(
+            X[:, 0] + X[:, 1], y, group
+        )
+        for which, (w1, w2) in moved.items()
+    )
+    assert one.value_ == pytest.approx(other.value_, abs=1e-12) and one.auc_ == pytest.approx(other.auc_, abs=1e-12)
+
+
 @pytest.mark.parametrize("sampling", ["full", "balanced"])
 def test_the_slope_of_the_objective_alone_is_its_row_of_the_jacobian(sampling):
     """Statistics that only bounds look at are left out of it."""

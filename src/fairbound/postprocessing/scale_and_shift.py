@@ -3,7 +3,9 @@
 Source: Kallus, Zhou (2019), The fairness of risk scores beyond classification: bipartite ranking and the xAUC metric;
     Yao, Lin, Yang (2023), E.2 and E.3, for the form and the grids: w1 in [0, 5] by 0.05, w2 in [-3, 3] by 0.1.
 Departs: scores are first scaled to unit standard deviation, so that the grids mean the same for every score; kept is
-    the pair with the largest area that meets the bound, and of pairs that do not the one nearest to it.
+    the pair with the largest area that meets the bound, and of pairs that do not the one nearest to it. The smaller
+    group moves unless one is named; the source moves the group gamma = 1, on bank the larger one (ages 25 to 60). For
+    w1 > 0, w1 h + w2 for one group orders all rows as (h - w2) / w1 for the other, so that only the grid is another.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ held-out rows.
 
 Source: Yao, Lin, Yang (2023), section 6 and Appendix E.
 Departs: an iterate must meet the bound on the training rows and on the validation rows, where the source names the
-latter alone.
+latter alone. Scaling and shifting moves the smaller group, on bank not the source's (see `ScaleAndShift`).
 """
 
 from __future__ import annotations
