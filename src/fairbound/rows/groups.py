@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from narwhals.stable.v2.dependencies import is_pandas_index
 from sklearn import get_config
 
 from fairbound.base.errors import DataError
@@ -52,6 +53,8 @@ def columns_of(sensitive_features: Any) -> dict[str, Any]:
     """The columns of sensitive features as `Groups.of` takes them, by attribute. Raises: DataError for other shapes."""
     if isinstance(sensitive_features, dict):
         return {str(k): v for k, v in sensitive_features.items()}
+    if is_pandas_index(sensitive_features):
+        sensitive_features = _levels(sensitive_features)
     frame = frame_of(sensitive_features)
     if frame is not None:
         return {str(name): frame.get_column(name) for name in frame.columns}
@@ -70,10 +73,21 @@ def columns_of(sensitive_features: Any) -> dict[str, Any]:
     raise DataError(f"sensitive_features must have one or two dimensions, got {array.ndim}.")
 
 
+def _levels(index: Any) -> Any:
+    """The levels of an index of pandas as a frame, those without a name called as the columns of an array are; of one level
+    a Series."""
+    if index.nlevels == 1:
+        return index.get_level_values(0).to_series()
+    names = [f"group{j}" if name is None else name for j, name in enumerate(index.names)]
+    return index.to_frame(index=False, name=names, allow_duplicates=True)
+
+
 def has_names(sensitive_features: Any) -> bool:
     """Whether sensitive features name their attributes, as a dict, a frame or a named Series does."""
     if isinstance(sensitive_features, dict) or frame_of(sensitive_features) is not None:
         return True
+    if is_pandas_index(sensitive_features):
+        return all(name is not None for name in sensitive_features.names)
     series = series_of(sensitive_features)
     return series is not None and bool(series.name)
 
@@ -96,8 +110,8 @@ class Groups:
 
     @classmethod
     def of(cls, sensitive_features: Any, *, whole: bool = True) -> Groups:
-        """Groups from a frame or Series of any dataframe library, dict of columns, array (n,) or (n, A), tensor or
-        list; labels in sorted order. A `Groups` is returned as it is.
+        """Groups from a frame or Series of any dataframe library, index of pandas (an attribute for each level), dict of
+        columns, array (n,) or (n, A), tensor or list; labels in sorted order. A `Groups` is returned as it is.
 
         whole: whether these are all rows; of a part of them nothing is asked but that it can be read.
         Raises: DataError for what holds no such columns, and of all rows as `check_whole`.

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fairbound.base.errors import DataError
-from fairbound.rows.groups import MISSING, Groups, cross
+from fairbound.rows.groups import MISSING, Groups, cross, has_names
 
 VALUES = ["b", "a", None, "b", float("nan"), "c"]
 CODES = [1, 0, MISSING, 1, MISSING, 2]
@@ -30,6 +30,26 @@ def containers():
         "dict of arrow": {"race": arrow.chunked_array([plain[:2], plain[2:]])},
         "dict of arrays": {"race": arrow.array(plain)},
     }
+
+
+def test_an_index_has_an_attribute_for_each_of_its_levels():
+    pandas = pytest.importorskip("pandas")
+    sex, race = ["F", "M", "M"], ["u", "v", None]
+    frame = pandas.DataFrame({"sex": sex, "race": race})
+    index = pandas.MultiIndex.from_frame(frame)
+    found, same = Groups.of(index), Groups.of(frame)
+    assert (
+        (found.attributes, found.labels)
+        == (same.attributes, same.labels)
+        == (("sex", "race"), (("F", "M"), ("u", "v")))
+    )
+    assert found.codes.tolist() == same.codes.tolist() == found.encode(index)[0].codes.tolist()
+    assert has_names(index) and not has_names(index.set_names([None, "race"]))
+    assert Groups.of(index.set_names([None, "race"])).attributes == ("group0", "race")
+    assert Groups.of(pandas.Index(sex, name="sex")).attributes == ("sex",)
+    assert Groups.of(pandas.Index(sex)).attributes == ("group",)
+    with pytest.raises(DataError, match="these repeat: 'sex'"):
+        Groups.of(index.set_names(["sex", "sex"]))
 
 
 def test_every_container_gives_the_same_codes():
