@@ -184,7 +184,7 @@ def test_classes_and_weights_that_one_process_refuses_end_both(monkeypatch):
         if weight[0] == 2:
             raise DataError("weights unlike each other")
 
-    monkeypatch.setattr("fairbound.estimators.judged_rows.warn_of_weights", warn)
+    monkeypatch.setattr("fairbound.rows.weighted.warn_of_weights", warn)
     here, there = errors_of(monkeypatch, halves, (np.ones(200), np.full(200, 2.0)))
     assert str(here) == f"process 1 of 2 (counting from 0) cannot go on: {there}"
 

@@ -25,13 +25,13 @@ from fairbound.estimators.certificates.certifying import check_certifiable
 from fairbound.estimators.choosing import penalises_groups, without_bounds
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.facts.fit_report import WITHOUT_BOUNDS
-from fairbound.estimators.judged_rows import taken
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import at_once, encoder_options
 from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.objectives import objective_of
 from fairbound.rows.shards import ALONE, Processes, Shards
 from fairbound.tables import Encoded
+from fairbound.tables.taking import taken
 
 IN_PARTS = (
     "The file was read in parts (--chunk-rows), so the model is straight in every number: it may differ from that of the file "

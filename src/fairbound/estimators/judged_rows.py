@@ -26,12 +26,12 @@ from fairbound.ranking.documents import Documents, read_relevance
 from fairbound.ranking.wins import auc
 from fairbound.rows.groups import Groups, check_lengths, label_text, no_groups
 from fairbound.rows.queries import query_codes, split_by_query
-from fairbound.rows.reading import plain_column, read_weights, take_rows, warn_of_order
+from fairbound.rows.reading import warn_of_order
 from fairbound.rows.shards import all_or_none
 from fairbound.rows.split import stratified_split
-from fairbound.rows.weighted import column_of_rows, warn_of_weights, weighted_rows
-from fairbound.tables import Chunks, Encoded
+from fairbound.rows.weighted import scaled_weights, weights_of_fit
 from fairbound.tables.naming import named_features
+from fairbound.tables.taking import rows_that_count, taken
 
 
 class JudgedRows:
@@ -127,7 +127,7 @@ class LabelledRows(GroupedRows):
         stated, shards = constraints(classifier.constraint), shards_of(classifier)
 
         def read() -> tuple[Any, ...]:
-            table, labels, named, weight = _counted(X, y, sensitive_features, sample_weight)
+            table, labels, named, weight = rows_that_count(X, y, sensitive_features, sample_weight)
             asking = compares_groups(stated, classifier.objective)
             groups = _groups(table, labels, named, asking, whole=shards.alone)
             return table, checked_labels(table, labels), groups, weight
@@ -140,10 +140,10 @@ class LabelledRows(GroupedRows):
 
         def numbered() -> tuple[Any, ...]:
             codes, classes = class_codes(labels, classifier.positive, classifier.loss, two)
-            return codes[:own], classes, _weights(weight, len(codes[:own]))
+            return codes[:own], classes, weights_of_fit(weight, len(codes[:own]))
 
         codes, classes, weight = all_or_none(shards, numbered)
-        return cls(table, codes, classes, groups or no_groups(len(codes)), weight)
+        return cls(table, codes, classes, groups or no_groups(len(codes)), scaled_weights(weight, shards))
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(bound, self.groups, self.codes, list(self.classes))
@@ -218,11 +218,11 @@ class NumberRows(GroupedRows):
     def of(cls, regressor: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> NumberRows:
         """The rows that `regressor`, a FairRegressor, is to be fitted on, those with a weight above 0.
         Raises: DataError as its `fit` does."""
-        X, y, sensitive_features, sample_weight = _counted(X, y, sensitive_features, sample_weight)
+        X, y, sensitive_features, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
         targets = finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))
         groups = _groups(X, y, sensitive_features, [b.text for b in constraints(regressor.constraint)])
         n = len(targets)
-        return cls(X, targets, groups or no_groups(n), _weights(sample_weight, n))
+        return cls(X, targets, groups or no_groups(n), scaled_weights(weights_of_fit(sample_weight, n)))
 
     def smallest(self, bound: Bound) -> int:
         return smallest_cell(self.settled((bound,))[0], self.groups, np.zeros(len(self), dtype=np.int64), [0])
@@ -267,7 +267,8 @@ class DocumentRows(JudgedRows):
         if qid is None:
             raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
         relevance, (query, labels) = read_relevance(y), query_codes(qid)
-        groups = _groups(X, y, sensitive_features, [b.text for b in constraints(ranker.constraint)], qid=qid)
+        named = named_features(X, sensitive_features)
+        groups = _groups(X, y, named, [b.text for b in constraints(ranker.constraint)], qid=qid)
         if len(query) != len(relevance):
             raise DataError(f"y has {len(relevance)} rows, qid {len(query)}.")
         return cls(X, relevance, query, labels, groups or no_groups(len(query)))
@@ -305,7 +306,6 @@ def _groups(
     text.
 
     whole: as of `Groups.of`. more: other columns of the rows, by name."""
-    sensitive_features = named_features(X, sensitive_features)
     warn_of_order(X=X, y=y, **more, sensitive_features=sensitive_features)
     if sensitive_features is not None:
         return Groups.of(sensitive_features, whole=whole)
@@ -315,37 +315,8 @@ def _groups(
     return None
 
 
-def _counted(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Any, ...]:
-    """What a `fit` was given, without the rows of weight 0."""
-    rows = None if y is None else weighted_rows(sample_weight, y)
-    if rows is None:
-        return X, y, sensitive_features, sample_weight
-    n, named = plain_column(sample_weight).size, named_features(X, sensitive_features)
-    y, named, weight = (column_of_rows(column, rows, n) for column in (y, named, sample_weight))
-    check_lengths(X, n, no_groups(n))
-    return taken(X, rows), y, named, weight
-
-
-def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    """(n,) the weights that a `fit` was given, None for none. Warns: as `warn_of_weights`."""
-    if sample_weight is None:
-        return None
-    weight = read_weights(sample_weight, n)
-    warn_of_weights(weight)
-    return weight
-
-
 def smallest_cell(bound: Bound, groups: Groups, codes: np.ndarray, classes: list[Any]) -> int:
     """The number of rows of the smallest group or class that the bound compares; all where it compares none."""
     plan = compile_plan((bound,), groups, codes, classes)
     sizes = plan.counts(groups.codes, codes)
     return int(sizes[plan.used_cells(plan.rows_of(0))].min(initial=len(codes)))
-
-
-def taken(table: Any, rows: np.ndarray) -> Any:
-    """The rows numbered `rows` of anything that FairClassifier takes as X."""
-    if isinstance(table, Chunks):
-        return table.take(rows)
-    if isinstance(table, Encoded):
-        return Encoded(table.features[rows], table.report, table.encoder)
-    return take_rows(table, rows)

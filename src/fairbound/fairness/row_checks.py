@@ -20,7 +20,7 @@ from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.model import Model, ModuleModel
 from fairbound.models.scoring import ROWS_AT_ONCE
 from fairbound.rows.by_column import by_column, column_after_column, taken
-from fairbound.rows.reading import column_array, number_column, plain_array
+from fairbound.rows.reading import column_array, number_column, plain_array, read_weights
 from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
 
@@ -144,8 +144,5 @@ def _name_rows(features: Tensor, order: np.ndarray) -> str:
 
 
 def sorted_weights(sample_weight: Any, order: np.ndarray) -> Tensor:
-    """(n_rows,) weights in the order of their strata, checked."""
-    w = np.asarray(sample_weight, dtype=np.float64)
-    if w.shape != order.shape or not np.isfinite(w).all() or (w < 0).any() or w.sum() == 0:
-        raise DataError(f"sample_weight must be {len(order)} finite numbers >= 0 that are not all zero.")
-    return torch.as_tensor(w[order])
+    """(n_rows,) weights in the order of their strata. Raises: DataError as `read_weights`."""
+    return torch.as_tensor(read_weights(sample_weight, len(order))[order])

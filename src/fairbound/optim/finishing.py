@@ -37,7 +37,7 @@ from fairbound.models.mlp import MLP
 from fairbound.optim.last_linear import Rows, network_rows
 from fairbound.problems.problem import Measured
 from fairbound.rows.groups import Groups, no_groups
-from fairbound.rows.reading import plain_column
+from fairbound.rows.weighted import scaled_weights, weights_of_fit
 from fairbound.tables import Encoded, TableEncoder, TableOptions
 
 
@@ -139,7 +139,7 @@ def finish(
 def _solved(rows: Rows, fair: FairClassifier, bounds: Sequence[Bound]) -> Finished:
     """The layer solved by the classifier, and written where it is better; both are measured as they are written."""
     groups = no_groups(len(rows.y)) if rows.groups is None else Groups.of(rows.groups)
-    weight = None if rows.weight is None else plain_column(rows.weight)
+    weight = scaled_weights(weights_of_fit(rows.weight, len(rows.y)))
     build = builder(
         MLP(rows.outputs, outputs=rows.outputs), rows.y, groups, bounds, weight, classes=list(range(max(2, rows.outputs))),
         loss="logistic" if rows.outputs == 1 else "cross_entropy",

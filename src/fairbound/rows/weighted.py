@@ -1,5 +1,5 @@
-"""Rows with weights: those of weight 0 are no rows, and are left out before anything else looks at them; a few of large
-weight may stand for all."""
+"""Rows with weights: those of weight 0 are no rows, and are left out before anything else looks at them; the unit of
+weights changes nothing; a few of large weight may stand for all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.rows.groups import Groups
 from fairbound.rows.reading import plain_column, read_weights, take_rows
+from fairbound.rows.shards import ALONE, Shards
 
 LARGE = 0.1
 """Share of all weight from which on a single row has a great say."""
@@ -46,6 +47,27 @@ def warn_of_weights(weight: np.ndarray) -> None:
     """Warns: DataWarning with `uneven_words` of the rows of weights (n,) above 0."""
     for said in uneven_words(weight[weight > 0]):
         warnings.warn(said, DataWarning, stacklevel=users_line())
+
+
+def scaled_weights(weight: np.ndarray | None, shards: Shards = ALONE) -> np.ndarray | None:
+    """(n,) weights (n,) >= 0 over their mean in all processes, so that their unit changes no fit: many models shrink less
+    where all weights are larger. None where all of them are equal, which is as none."""
+    if weight is None:
+        return None
+    parts = shards.gather((weight.min(), weight.max(), weight.sum(), len(weight)))
+    least, largest, totals, rows = zip(*parts, strict=True)
+    return None if min(least) == max(largest) else weight * sum(rows) / sum(totals)
+
+
+def weights_of_fit(sample_weight: Any, n: int) -> np.ndarray | None:
+    """(n,) the weights that a fit was given, None for none.
+
+    Raises: DataError as `read_weights`. Warns: as `warn_of_weights`."""
+    if sample_weight is None:
+        return None
+    weight = read_weights(sample_weight, n)
+    warn_of_weights(weight)
+    return weight
 
 
 def weighted_rows(sample_weight: Any, column: Any) -> np.ndarray | None:
