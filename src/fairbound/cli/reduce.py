@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.audits.audit import audit
@@ -26,8 +26,10 @@ from fairbound.cli.training_options import FitOptions
 from fairbound.estimators.reducing.plug_in import ExpectedGain
 from fairbound.estimators.reducing.reduction_fits import own_threshold
 from fairbound.estimators.reduction import Reduction
-from fairbound.postprocessing.scoring import CODES, scores_of
+from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
 from fairbound.rows.labels import CLASSES
+from fairbound.rows.weighted import scaled_weights
+from fairbound.tables.taking import rows_that_count
 
 NOT_FOR_ESTIMATORS = (
     "model", "algorithm", "objective", "weight_decay", "budget", "batch_size", "certify", "use_groups_at_prediction",
@@ -120,10 +122,8 @@ def _judged(
     rows, train, test = parts.rows, parts.split.train, parts.split.test
     facts, compare = fair.fit_report_, {}
     if options.baseline:
-        weight = rows.weight_of(train)
-        free = clone(fair.estimator).fit(
-            parts.train.features, rows.target[train], **({} if weight is None else {"sample_weight": weight})
-        )
+        X, y, _, weight = rows_that_count(parts.train.features, rows.target[train], None, rows.weight_of(train))
+        free = fitted_to(fair.estimator, X, y, scaled_weights(weight))
         free_scores = scores_of(free, "auto", parts.held.features, CODES)
         compare["unconstrained"] = free_scores - own_threshold(free)
     found = audit(

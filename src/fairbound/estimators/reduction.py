@@ -40,14 +40,14 @@ from fairbound.postprocessing.folds import BETTER_KNOWN, check_folds, folds_take
 from fairbound.postprocessing.rule import margins
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
-from fairbound.postprocessing.weights import refuses_weights, takes_weights, weighted_part
+from fairbound.postprocessing.weights import check_takes_weights, refuses_weights, takes_weights, weighted_part
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
-from fairbound.rows.reading import read_weights, warn_of_order
-from fairbound.rows.weighted import warn_of_weights
-from fairbound.tables.naming import named_features
+from fairbound.rows.reading import warn_of_order
+from fairbound.rows.weighted import scaled_weights, weights_of_fit
+from fairbound.tables.taking import rows_that_count
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 QUICK = 6
@@ -117,6 +117,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Reduction:
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
 
+        sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0; the estimator gets them over their mean.
         Raises: OptionError where the estimator takes no weights, its class_weight names other labels than y, or a bound is
             no weighted sum of rates; DataError for rows that cannot be used. Warns: ConvergenceWarning where no model
             and threshold meets every bound on the training rows, where a lottery over the same fits is more accurate
@@ -125,27 +126,25 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         stated = self._checked()
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
-        sensitive_features = named_features(X, sensitive_features)
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")
-        codes, classes = binary_labels(checked_labels(X, y), self.positive, OF_CLASSES)
         (X,) = indexable(X)  # a sparse table by rows
-        if sensitive_features is None:
+        X, y, given, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
+        codes, classes = binary_labels(checked_labels(X, y), self.positive, OF_CLASSES)
+        if given is None:
             raise groups_wanted(stated[0].text)
-        groups, n = Groups.of(sensitive_features), len(codes)
+        groups, n = Groups.of(given), len(codes)
         if len(groups) != n:
             raise DataError(f"y has {n} rows, sensitive_features {len(groups)}.")
         warn_of_groups(groups, codes)
-        weight = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
-        warn_of_weights(weight)
-        some = np.flatnonzero(weight)
-        if len(np.unique(codes[some])) < 2:
-            raise DataError("all rows of positive weight have one class; two are needed.")
+        weight = scaled_weights(weights_of_fit(sample_weight, n))
+        if weight is not None:
+            check_takes_weights(self.estimator)
         self.classes_ = np.array(classes)
-        plan = compile_plan(stated, groups.take(some), codes[some], classes)
+        plan = compile_plan(stated, groups, codes, classes)
         costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
         estimator = without_class_weight(self.estimator)  # which the costs take the place of
-        sweep = sweep_of(plan, groups.codes, codes, weight, costs)
+        sweep = sweep_of(plan, groups.codes, codes, np.ones(n) if weight is None else weight, costs)
         tried: Tried | PlugIn
         told = Told(bool(self.verbose))
         with said_once():
@@ -154,7 +153,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if self.folds_ and not self._gives_probabilities:
                 tried = TriedByOthers(estimator, X, sweep, self.folds_, told)
             elif self.folds_:
-                tried = PlugIn(estimator, X, None if sample_weight is None else weight, sweep, self.folds_, told)
+                tried = PlugIn(estimator, X, weight, sweep, self.folds_, told)
             else:
                 tried = Tried(estimator, X, sweep, told)
             self._descend(tried, sweep, self.rounds * (QUICK if isinstance(tried, PlugIn) else 1))
@@ -167,9 +166,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
-        rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=None if sample_weight is None else weight)  # fmt: skip
+        rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=weight)
         own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
-        counted = (groups.take(some), codes[some])
         self.fit_report_ = reduction_report(
             Facts(
                 stated,
@@ -177,7 +175,6 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 rows,
                 own,
                 groups,
-                counted,
                 costs,
                 notes,
                 excess,
@@ -224,7 +221,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _gives_probabilities(self) -> bool:
         return hasattr(self.estimator, "predict_proba")
 
-    def _known(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray) -> bool | None:
+    def _known(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> bool | None:
         """Whether the model knows its rows by heart; None where that cannot be told."""
         far = () if self._gives_probabilities else BETTER_KNOWN
         return knows_by_heart(estimator, X, codes, weight, *far)

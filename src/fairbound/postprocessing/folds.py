@@ -64,26 +64,30 @@ def kinds_of(group: np.ndarray, label: np.ndarray, count: int) -> np.ndarray:
 
 
 def knows_by_heart(
-    estimator: Any, X: Any, labels: np.ndarray, weight: np.ndarray, share: float = BY_HEART, errors: float = ERRORS
+    estimator: Any,
+    X: Any,
+    labels: np.ndarray,
+    weight: np.ndarray | None,
+    share: float = BY_HEART,
+    errors: float = ERRORS,
 ) -> bool | None:
     """Whether a fit to four fifths of the rows is far more often right on these than on the others, of all rows or of
     those of one label: by this share and so many standard errors (of one label FURTHER more). labels: (n,) of two
-    values; weight: (n,).
+    values; weight: (n,), None for equal ones.
 
     One fit tells it where HELD rows of each label are held out, else up to five do.
-    None for fewer than FEWEST rows of positive weight, or than 5 of a label, and of a model
+    None for fewer than FEWEST rows, or than 5 of a label, and of a model
     without `predict` or of one that takes numbers of every two rows, where that cannot be told."""
-    some = np.flatnonzero(weight)
-    values, code = np.unique(labels[some], return_inverse=True)
-    if len(some) < FEWEST or len(values) < 2 or np.bincount(code).min() < FOLDS or _pairwise(estimator):
+    values, code = np.unique(labels, return_inverse=True)
+    if len(labels) < FEWEST or len(values) < 2 or np.bincount(code).min() < FOLDS or _pairwise(estimator):
         return None
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # seen, held
     right: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for fold in parts_of(code, FOLDS):
-        model = _fitted(estimator, X, labels, weight, some[fold[0]])
+        model = _fitted(estimator, X, labels, weight, fold[0])
         if not hasattr(model, "predict"):
             return None
-        for k, rows in enumerate(some[part] for part in fold):
+        for k, rows in enumerate(fold):
             parts[k].append(rows)
             right[k].append(model.predict(_safe_indexing(X, rows)) == labels[rows])
         if np.unique(labels[np.concatenate(parts[1])], return_counts=True)[1].min() >= HELD:
@@ -107,10 +111,13 @@ def folds_taken(stated: int | Literal["auto"], known: Callable[[], bool | None])
     return FOLDS if by_heart else 0, by_heart is None
 
 
-def _shares(rows: np.ndarray, right: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> list[tuple[float, int]]:
+def _shares(
+    rows: np.ndarray, right: np.ndarray, labels: np.ndarray, weight: np.ndarray | None
+) -> list[tuple[float, int]]:
     """The share of `rows` (k,) that are right (k,), and their number: of all, and of those of each label."""
     among = [np.full(len(rows), True), *(labels[rows] == value for value in np.unique(labels[rows]))]
-    return [(float(np.average(right[of], weights=weight[rows[of]])), int(of.sum())) for of in among]
+    own = np.ones(len(rows)) if weight is None else weight[rows]
+    return [(float(np.average(right[of], weights=own[of])), int(of.sum())) for of in among]
 
 
 def _error(share: float, rows: int) -> float:
@@ -120,13 +127,11 @@ def _error(share: float, rows: int) -> float:
 
 
 def nearly_all_right(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> bool:
-    """Whether one threshold on the scores (n,) tells the labels (n,), 0 or 1, of nearly all rows.
-    False for fewer than FEWEST rows of positive weight."""
-    weight = np.ones(len(codes)) if weight is None else weight
-    some = weight > 0
-    if np.count_nonzero(some) < FEWEST:
+    """Whether one threshold on the scores (n,) tells the labels (n,), 0 or 1, of nearly all rows. weight: (n,), None for
+    equal ones. False for fewer than FEWEST rows."""
+    if len(codes) < FEWEST:
         return False
-    curve = curve_of(scores[some], codes[some], weight[some])
+    curve = curve_of(scores, codes, np.ones(len(codes)) if weight is None else weight)
     wrong = (curve.selected[:, 0] - curve.selected[:, 1]).min() + curve.total[1]
     return bool(wrong <= min(WRONG * curve.total.sum(), 10 * WRONG * curve.total.min()))
 
@@ -137,25 +142,22 @@ def scores_by_others(
     X: Any,
     labels: np.ndarray,
     classes: np.ndarray,
-    weight: np.ndarray,
+    weight: np.ndarray | None,
     parts: list[tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
     """(n,) scores, each by a clone of the estimator fitted to the folds `parts` that do not hold the row.
 
-    how, classes: as `scores_of` takes them. labels: (n,) of two values; weight: (n,), rows of 0 are in no fit.
+    how, classes: as `scores_of` takes them. labels: (n,) of two values; weight: (n,), None for equal ones.
     Raises: DataError where a fold holds all rows of a label."""
     out = np.zeros(len(labels))
     for others, own in parts:
-        seen = others[weight[others] > 0]
-        if len(np.unique(labels[seen])) < 2:
+        if len(np.unique(labels[others])) < 2:
             raise DataError(f"too few rows of a label for {len(parts)} folds; take folds=0, or rows of both labels.")
-        model = _fitted(estimator, X, labels, weight, seen)
+        model = _fitted(estimator, X, labels, weight, others)
         out[own] = scores_of(model, how, _safe_indexing(X, own), classes)
     return out
 
 
-def _fitted(estimator: Any, X: Any, labels: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> Any:
-    """A clone fitted to some of the rows, without weights where all of positive weight have the same."""
-    some = weight[weight > 0]
-    even = (some == some[0]).all()
-    return fitted_to(estimator, _safe_indexing(X, rows), labels[rows], None if even else weight[rows])
+def _fitted(estimator: Any, X: Any, labels: np.ndarray, weight: np.ndarray | None, rows: np.ndarray) -> Any:
+    """A clone fitted to some of the rows."""
+    return fitted_to(estimator, _safe_indexing(X, rows), labels[rows], None if weight is None else weight[rows])

@@ -40,13 +40,15 @@ from fairbound.postprocessing.folds import (
 )
 from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
+from fairbound.postprocessing.weights import check_takes_weights
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
-from fairbound.rows.reading import read_weights, warn_of_order
-from fairbound.rows.weighted import warn_of_weights
+from fairbound.rows.reading import warn_of_order
+from fairbound.rows.weighted import scaled_weights, weights_of_fit
 from fairbound.tables.naming import named_features
+from fairbound.tables.taking import rows_that_count
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 2
 INSTEAD = (
@@ -138,9 +140,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         """Choose the thresholds on rows X (n, d), labels y (n,) of two values, and their groups.
 
         sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0, of the thresholds, and of the estimator
-            where it is fitted too.
-        Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates; DataError
-            for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
+            where it is fitted too; it gets them over their mean, and none where all are equal.
+        Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates, and where the
+            estimator is fitted and takes no weights; DataError for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
             ConvergenceWarning where mixtures of thresholds would be more accurate by a point or more, or every row gets
             the same decision; DataWarning of rows whose group is missing, and of groups of too few rows for a bound
             where thresholds move in steps.
@@ -149,24 +151,23 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
-        codes, classes = binary_labels(y, self.positive, OF_CLASSES)
         (X,) = indexable(X)  # a sparse table by rows
+        X, y, given, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
+        codes, classes = binary_labels(y, self.positive, OF_CLASSES)
         compared = [b.text for b in stated if "groups" in b.needs]
-        if compared and sensitive_features is None:
+        if compared and given is None:
             raise groups_wanted(compared[0])
-        given = named_features(X, sensitive_features)
         groups = no_groups(len(codes)) if given is None else Groups.of(given)
         warn_of_groups(groups, codes)
         self.classes_ = np.array(classes)
-        fits = self._fits_the_model()
+        fits, weight = self._fits_the_model(), scaled_weights(weights_of_fit(sample_weight, len(codes)))
+        if fits and weight is not None:
+            check_takes_weights(self.estimator)
         labels = self.classes_[codes].reshape(getattr(y, "shape", -1))  # a model may warn of (n, 1)
         with said_once():
-            self.estimator_ = fitted_to(self.estimator, X, labels, sample_weight) if fits else self.estimator
+            self.estimator_ = fitted_to(self.estimator, X, labels, weight) if fits else self.estimator
             scores = scores_of(self.estimator_, self.scores, X, self.classes_)
             check_lengths(scores, len(codes), groups)
-            weight = None if sample_weight is None else read_weights(sample_weight, len(codes))
-            if weight is not None:
-                warn_of_weights(weight)
             known = partial(self._known, X, codes, weight) if fits else lambda: None
             self.folds_, untold = folds_taken(self.folds, known)
             if self.folds_:
@@ -236,8 +237,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     def _known(self, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> bool | None:
         """Whether the model knows its rows better than others; None where that cannot be told."""
-        even = np.ones(len(codes)) if weight is None else weight
-        return knows_by_heart(self.estimator, X, self.classes_[codes], even, *BETTER_KNOWN)  # more folds cost little
+        return knows_by_heart(self.estimator, X, self.classes_[codes], weight, *BETTER_KNOWN)  # more folds cost little
 
     def _scores_by_others(self, X: Any, codes: np.ndarray, groups: Groups, weight: np.ndarray | None) -> np.ndarray:
         """(n,) scores of every row by a fit that had not seen it."""
@@ -248,7 +248,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             X,
             self.classes_[codes],
             self.classes_,
-            np.ones(len(codes)) if weight is None else weight,
+            weight,
             parts_of(kinds_of(group, codes, self.folds_), self.folds_),
         )
 

@@ -11,6 +11,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from fairbound.base.errors import OptionError
+
 WEIGHT = "sample_weight"
 
 
@@ -29,6 +31,16 @@ def weighted_part(estimator: Any) -> tuple[Any, str]:
 def takes_weights(part: Any) -> bool:
     """Whether the `fit` of what `weighted_part` found takes weights by name, or anything."""
     return has_fit_parameter(part, WEIGHT) or _hands_on(part)
+
+
+def check_takes_weights(estimator: Any) -> None:
+    """Raises: OptionError where an estimator that is to be fitted to rows of unequal weights takes none."""
+    part, _ = weighted_part(estimator)
+    if not takes_weights(part):
+        raise OptionError(
+            f"{type(part).__name__}.fit takes no sample_weight, and weights were given. Leave them out, take a classifier that takes them, "
+            "or fit this one to other rows and let fb.PostProcessor(model, bound, prefit=True) weigh the thresholds alone."
+        )
 
 
 def _hands_on(estimator: Any) -> bool:

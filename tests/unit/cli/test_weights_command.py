@@ -90,6 +90,19 @@ def test_the_other_commands_take_them(run, half_wrong):
     )
 
 
+def test_a_classifier_of_ones_own_and_that_without_bounds_see_weights_of_one_scale(run, half_wrong, tmp_path):
+    path, frame = half_wrong
+    usual = ["fit", "--data", path, *COMMON, "--drop", "z", "--constraint", "demographic_parity <= 0.4"]
+    usual += ["--estimator", "sklearn.linear_model.LogisticRegression(C=0.1)", "--weights", "w"]
+    found = []
+    for unit in (1.0, 2.0**-20):
+        frame.assign(w=unit * frame["w"] * (1 + (frame["x"] > 1))).to_csv(path, index=False)
+        assert run(*usual)["metrics"]["accuracy"] > 0.95
+        audit = json.loads((tmp_path / "out" / "audit.json").read_text())
+        found.append([audit["constraints"], audit["comparison"]])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

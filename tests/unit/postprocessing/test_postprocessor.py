@@ -289,7 +289,7 @@ def test_weights_reach_the_thresholds_and_the_estimator():
     X, y, sex = table()
     w = np.random.default_rng(0).choice([0.0, 1.0, 3.0], len(y))
     made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.03").fit(X, y, sex, sample_weight=w)
-    direct = LogisticRegression().fit(X, y, sample_weight=w)
+    direct = LogisticRegression().fit(X, y, sample_weight=w / w[w > 0].mean())
     assert np.allclose(made.estimator_.coef_, direct.coef_)
     d = made.predict(X, sex) == 1
     rates = [np.average(d[sex == s], weights=w[sex == s]) for s in "FM"]
@@ -443,7 +443,7 @@ def test_bad_rows():
         made.fit(s, None, sex)
     with pytest.raises(DataError, match="one class"):
         made.fit(s, np.zeros(60), sex)
-    with pytest.raises(DataError, match="one class; both"):
+    with pytest.raises(DataError, match="all 34 labels have one class, 1"):
         made.fit(s, y, sex, sample_weight=(y == 1).astype(float))
     with pytest.raises(DataError, match="must have shape"):
         made.fit(X, y, sex)

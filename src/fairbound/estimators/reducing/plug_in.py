@@ -85,7 +85,7 @@ class PlugIn(Rules):
         self._chance = np.zeros((self.rows, len(sweep.program.curves) * 2))
         self._models = []
         for seen, judged in parts_of(sweep.atom, folds):
-            self._models.append(self._fitted(seen if weight is None else seen[weight[seen] > 0]))
+            self._models.append(self._fitted(seen))
             self._chance[judged] = self._models[-1].atoms(_safe_indexing(X, judged))
         self._pairs, self._tried = Pairs(sweep), list[np.ndarray]()
 

@@ -31,8 +31,7 @@ KNOWN = (
 
 @dataclass(frozen=True)
 class Facts:
-    """Of a fit. rows, own: as they were judged, and as the fitted model decides them. groups: of all rows, those
-    without weight too. counted: of the n rows of the plan, labels (n,) in {0, 1}, and the groups. costs: of a false
+    """Of a fit. rows, own: as they were judged, and as the fitted model decides them. groups: of the rows. costs: of a false
     positive and of a false negative. excess: the largest over a bound. folds: 0 or K. by_heart: whether the fit without bounds is
     right on nearly all rows that it was fitted to."""
 
@@ -41,7 +40,6 @@ class Facts:
     rows: Scored
     own: Scored
     groups: Groups
-    counted: tuple[Groups, np.ndarray]
     costs: tuple[float, float]
     notes: Sequence[str]
     excess: float
@@ -81,7 +79,7 @@ class Facts:
 
 def reduction_report(facts: Facts) -> dict[str, Any]:
     """What `fit_report_` holds, but for the threshold."""
-    below = bounds_below_a_step(facts.plan, facts.plan.counts(facts.counted[0].codes, facts.counted[1]))
+    below = bounds_below_a_step(facts.plan, facts.plan.counts(facts.groups.codes, facts.rows.target))
     help_ = _what_may_help(below)
     cost, lottery = facts.cost(facts.rows), facts.lottery
     dearest = max(facts.costs)
