@@ -124,7 +124,7 @@ def problem_like(
     given = problem.features if features is None else features
     given = given if rows is None else given[rows]
     at = slice(None) if rows is None else rows
-    weight, order = problem.row_weight, problem.strata.order
+    weight, order = problem.exact_weight, problem.strata.order
     return FairProblem(
         model,
         given.matrices[0] if isinstance(given, SparseRows) else given,
@@ -134,7 +134,7 @@ def problem_like(
         classes=problem.classes,
         objective=objective,
         loss=problem.loss,
-        sample_weight=None if weight is None else weight[at].cpu().numpy(),
+        sample_weight=None if weight is None else weight[at].numpy(),
         dtype=problem.dtype,
         device=problem.device,
         shards=problem.shards,

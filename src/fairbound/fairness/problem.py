@@ -117,11 +117,12 @@ class FairProblem(Reported, BaseProblem):
         reorder(sorted_cells, order)
         self.model, self.loss, self.classes = model, per_row, classes
         self._decides = per_row in (LOGISTIC, HINGE) or classes is not None
+        self.exact_weight = None if sample_weight is None else sorted_weights(sample_weight, order)
         super().__init__(
             sorted_rows(model, features, order, dtype, torch.device(device), in_place),
             torch.as_tensor(y[order], device=device).to(dtype),
             sorted_cells.to(device),
-            None if sample_weight is None else sorted_weights(sample_weight, order).to(dtype=dtype, device=device),
+            None if self.exact_weight is None else self.exact_weight.to(dtype=dtype, device=device),
             strata,
             shards,
         )

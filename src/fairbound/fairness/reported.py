@@ -18,10 +18,12 @@ from fairbound.problems.problem import Measured
 class Reported(Verbs):
     """A FairProblem's measures as they are reported.
 
-    _decides: whether a score of one output is a decision of two classes.
+    _decides: whether a score of one output is a decision of two classes. exact_weight: (n_rows,) float64 on the CPU, of
+    the sorted rows, or None.
     """
 
     _decides: bool
+    exact_weight: Tensor | None
 
     def all_scores(self, x: Tensor, features: Any = None) -> Tensor:
         """(..., n_rows) scores of the rows; of FairProblem."""
@@ -61,7 +63,7 @@ class Reported(Verbs):
         made = copy(self)
         made.dtype, made._totals = torch.float64, None
         made.targets = self.targets.double()
-        made.row_weight = None if self.row_weight is None else self.row_weight.double()
+        made.row_weight = None if self.exact_weight is None else self.exact_weight.to(self.device)
         mass = made.targets.new_tensor(float(self.rows)) if made.row_weight is None else made.row_weight.sum()
         made._mass = self.shards.sum(mass)
         made._use(self.plan)
