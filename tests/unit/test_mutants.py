@@ -409,7 +409,7 @@ MUTANTS = {
     "lottery: pairs that raise the Lagrangian": Mutant("estimators/reducing/lottery.py", "self._selected.append(curve[lagrangian.argmin()])", "self._selected.append(curve[lagrangian.argmax()])", "unit/estimators/test_lottery.py"),
     "lottery: bounds have no multipliers": Mutant("estimators/reducing/lottery.py", "multipliers = np.maximum(-found.ineqlin.marginals, 0.0)", "multipliers = np.maximum(found.ineqlin.marginals, 0.0)", "unit/estimators/test_lottery.py"),
     "sum of fits: bounds missed": Mutant("estimators/reducing/weight_search.py", "if excess <= ROUNDING:", "if True:", "unit/estimators/test_lottery.py"),
-    "reduction: means of fits are not tried": Mutant("estimators/reducing/lottery.py", "error > self.error + SHORT", "error > self.error + 1", "unit/estimators/test_lottery.py"),
+    "reduction: means of fits are not tried": Mutant("estimators/reducing/lottery.py", "error > self.error + by", "error > self.error + 1", "unit/estimators/test_lottery.py"),
     "reduction: largest excess of the bound's other side": Mutant("postprocessing/spans.py", "- self.b * some.min(0)", "- self.b * some.max(0)", "unit/postprocessing/test_spans.py"),
     "reduction: pairs that are missing": Mutant("postprocessing/spans.py", "(pairs == size * (size - 1))", "(pairs > 0)", "unit/postprocessing/test_spans.py"),
     "reduction: thresholds counted once": Mutant("postprocessing/sweep.py", "np.cumsum(sums, axis=0)", "sums", "unit/estimators/test_lottery.py"),

@@ -146,7 +146,7 @@ def test_labels_of_three_values_need_another_model(people, tmp_path, capsys):
 
 
 def test_what_is_lost_to_a_lottery_is_a_warning_of_the_page(people, tmp_path, monkeypatch):
-    monkeypatch.setattr(Lottery, "far_ahead", lambda lottery, error: True)
+    monkeypatch.setattr(Lottery, "ahead", lambda lottery, error, by: True)
     given = fit_of(people, tmp_path)
     assert main([*given, "--constraint", "demographic_parity <= 0.1", "--estimator", "sklearn.naive_bayes.GaussianNB"]) in (0, 1, 3)  # fmt: skip
     said = json.loads((tmp_path / "o" / "audit.json").read_text())["warnings"]

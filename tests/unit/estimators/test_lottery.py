@@ -201,9 +201,19 @@ def test_reduction_mixes_fits_where_a_lottery_is_far_ahead_and_decides_the_same_
         assert named in facts["shortfall"]
 
 
-def test_one_fit_is_kept_where_it_is_near_to_the_lottery():
+def test_a_sum_of_fits_is_taken_where_one_fit_is_a_little_behind_the_lottery(monkeypatch):
     X, y, group = small_groups(0)
+    fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.1").fit(X, y, group)
+    assert isinstance(fair.estimator_, SumOfFits) and fair.fit_report_["feasible"]
+    monkeypatch.setattr(Lottery, "ahead", lambda lottery, error, by: False)
+    one = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.1").fit(X, y, group).fit_report_
+    behind = one["lottery_accuracy"] - one["accuracy"]
+    assert 0.003 < behind < 0.01 and fair.fit_report_["accuracy"] > one["accuracy"] + behind
+
+
+def test_one_fit_is_kept_where_it_is_near_to_the_lottery():
+    X, y, group = small_groups(4)
     fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.1").fit(X, y, group)
     facts = fair.fit_report_
     assert isinstance(fair.estimator_, LogisticRegression) and facts["shortfall"] is None
-    assert facts["accuracy"] - 1e-9 <= facts["lottery_accuracy"] <= facts["accuracy"] + 0.01
+    assert facts["accuracy"] - 1e-9 <= facts["lottery_accuracy"] <= facts["accuracy"] + 0.003

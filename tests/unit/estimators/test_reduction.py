@@ -147,7 +147,7 @@ def test_a_bound_that_the_model_meets_costs_one_fit():
 def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_seen_them():
     bound, forest = "demographic_parity <= 0.03", RandomForestClassifier(5, random_state=0)
     train, new, gap = np.arange(1200), np.arange(1200, 3600), []
-    for seed in (1, 2):
+    for seed in (2, 3, 4, 1):
         X, y, groups = rows(seed, n=3600)
         y = np.where(np.random.default_rng(seed).random(len(y)) < 0.2, np.where(y == "yes", "no", "yes"), y)
         sex = groups["sex"]  # nobody can know a fifth of the labels
@@ -157,7 +157,8 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
         gap.append(
             [fb.measure(bound, made.predict(X[new]) == "yes", y[new] == "yes", sex[new]) for made in (own, folded)]
         )
-    assert np.mean(gap, axis=0)[1] < min(np.mean(gap, axis=0)[0] - 0.03, 0.07)
+    of_own, of_folded = np.mean(gap, axis=0)
+    assert of_folded < min(0.8 * of_own, 0.07)
     facts = folded.fit_report_
     assert facts["fits"] == 15 and facts["feasible"] and "had not seen" in facts["message"]
     one = facts["constraints"][0]
@@ -269,7 +270,7 @@ def test_multipliers_with_folds_are_looked_for_near_to_those_of_the_best_lottery
         "demographic_parity[both] <= 0.05",
     )
     near = fair.fit(X, y, groups).fit_report_
-    monkeypatch.setattr(Lottery, "far_ahead", lambda lottery, error: False)
+    monkeypatch.setattr(Lottery, "ahead", lambda lottery, error, by: False)
     descended = clone(fair).fit(X, y, groups).fit_report_
     assert near["feasible"] and near["constraints"][0]["text"] == stated and near["fits"] == descended["fits"] == 9
     assert near["accuracy"] > descended["accuracy"] + 0.05

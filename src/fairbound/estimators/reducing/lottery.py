@@ -28,8 +28,9 @@ MISSED = 100.0
 """Penalty of an excess over a bound, where no lottery meets them all."""
 NEGLIGIBLE = 1e-7
 SHORT = 0.01
-"""Where a rule is wrong on this share of rows more than the best lottery, another is looked for,
-and the loss is said."""
+"""Where a rule is wrong on this share of rows more than the best lottery, the loss is said."""
+NEAR = 0.003
+"""Where a rule is wrong on this share of rows more than the best lottery, another is looked for."""
 ROUNDS = 100
 FURTHER = 20
 CHANGED = 8
@@ -58,10 +59,10 @@ class Lottery:
         """A penalty of the largest excess at which a rule gains nothing by missing the bounds."""
         return 2 * float(self.multipliers.sum()) + 0.1
 
-    def far_ahead(self, error: float | None) -> bool:
-        """Whether it is much more accurate than rules with this share of wrong decisions;
+    def ahead(self, error: float | None, by: float) -> bool:
+        """Whether it is wrong on a share of rows less by more than `by` than rules with this share of wrong decisions;
         None where no rule meets the bounds."""
-        return self.meets and (error is None or error > self.error + SHORT)
+        return self.meets and (error is None or error > self.error + by)
 
 
 class Pairs:

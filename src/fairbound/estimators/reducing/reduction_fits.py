@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base import progress
 from fairbound.base.errors import OptionError
-from fairbound.estimators.reducing.lottery import Lottery, Pairs
+from fairbound.estimators.reducing.lottery import NEAR, Lottery, Pairs
 from fairbound.estimators.reducing.sum_of_fits import SumOfFits, best_sum
 from fairbound.postprocessing.folds import kinds_of, parts_of
 from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
@@ -64,11 +64,11 @@ class Rules:
             self.decided = scores > threshold
 
     def _behind(self, lottery: Lottery) -> bool:
-        """Whether the lottery is far more accurate than the best rule."""
+        """Whether the lottery is more accurate than the best rule by more than NEAR."""
         if self._best is None:
             return False
         missed, _, error = self._best[0]
-        return lottery.far_ahead(None if missed else error)
+        return lottery.ahead(None if missed else error, NEAR)
 
 
 class Tried(Rules):

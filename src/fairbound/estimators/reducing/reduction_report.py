@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning
 from fairbound.estimators.facts.fit_warnings import missed_words, missing_group_words
-from fairbound.estimators.reducing.lottery import Lottery
+from fairbound.estimators.reducing.lottery import SHORT, Lottery
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.plan import Plan
@@ -188,7 +188,7 @@ def _nothing_learnt(facts: Facts, help_: str | None) -> str:
 
 def _shortfall(facts: Facts, cost: float, of_lottery: float, help_: str | None) -> str | None:
     """That a lottery over the fits would be better by far than the decisions, or meet the bounds where these do not."""
-    if not facts.lottery.far_ahead(cost / max(facts.costs) if facts.met else None):
+    if not facts.lottery.ahead(cost / max(facts.costs) if facts.met else None, SHORT):
         return None
     what = "accuracy" if facts.equal else "mean cost of an error"
     here = f"the {what} is {facts.said(cost)}" if facts.met else "no single rule that meets the bounds was found"

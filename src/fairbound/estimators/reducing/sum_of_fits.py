@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.estimators.reducing.lottery import NEGLIGIBLE, Lottery
+from fairbound.estimators.reducing.lottery import NEAR, NEGLIGIBLE, Lottery
 from fairbound.estimators.reducing.smoothed import Smoothed
 from fairbound.estimators.reducing.weight_search import ROWS, Search, Weighted
 from fairbound.postprocessing.scoring import CODES, scores_of
@@ -101,7 +101,7 @@ def best_sum(sweep: Sweep, scores: Sequence[np.ndarray], lottery: Lottery) -> We
         return ends
 
     ends = [end for start in starts for end in descended(start, WAYS)]
-    if lottery.far_ahead(None if search.best is None else search.best[0]):
+    if lottery.ahead(None if search.best is None else search.best[0], NEAR):
         for start in (*sorted(ends, key=search.at)[:1], starts[0], starts[-1]):
             moved = search.run(start, min(MOVED, ROWS // rows.shape[1]), _moved)
             ends += [moved, *descended(moved, WAYS[-1:])]
