@@ -19,7 +19,7 @@ import torch
 import fairbound as fb
 from fairbound.data import load, threshold_groups
 from fairbound.data.communities import THRESHOLDS
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.rows.groups import Groups

@@ -8,8 +8,8 @@ import torch
 from scipy import sparse
 
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
-from fairbound.fairness import batches
-from fairbound.fairness.reduction import IndexedReduction, StratifiedReduction, entry_rows
+from fairbound.fairness.evaluation import batches
+from fairbound.fairness.evaluation.reduction import IndexedReduction, StratifiedReduction, entry_rows
 from fairbound.instances import (
     INSTANCES,
     Block,

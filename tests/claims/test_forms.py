@@ -13,12 +13,12 @@ import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.cli.bounds import stated_bounds
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
+from fairbound.fairness.compiled.statistics import Rate
 from fairbound.fairness.notions import NOTIONS
 from fairbound.fairness.pointwise import LOGISTIC, Pointwise
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import Rate
 from fairbound.models.mlp import MLP
 from fairbound.problems.domain import Box
 from fairbound.rows.groups import Groups

@@ -9,12 +9,12 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError
+from fairbound.fairness.compiled.statistics import RowFunction
 from fairbound.fairness.notions import NOTIONS, constraint
 from fairbound.fairness.objectives import ClassLoss
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import RowFunction
 from fairbound.models.mlp import MLP
 from fairbound.rows.groups import Groups
 from fairbound.testing import check_gradient

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from fairbound.base.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
-from fairbound.fairness import reduction as reductions
+from fairbound.fairness.evaluation import reduction as reductions
+from fairbound.fairness.evaluation.reduction import DenseReduction, IndexedReduction
 from fairbound.fairness.pointwise import LOSSES, SURROGATES
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.reduction import DenseReduction, IndexedReduction
 from fairbound.models.model import MLP, ModuleModel
 from fairbound.problems.problem import Draws
 from fairbound.problems.wrappers import Counted

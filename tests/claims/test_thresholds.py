@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 import fairbound as fb
 from fairbound.base.errors import OptionError
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.postprocessing import RuleOptions, deterministic, fit_rule
 from fairbound.postprocessing.curves import corners, curve_of
 from fairbound.postprocessing.optimum import Relaxation, lower_bound

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.postprocessing import RuleOptions, deterministic, fit_rule, windows
 from fairbound.postprocessing.curves import curve_of

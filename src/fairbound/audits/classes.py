@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.audits.records import compared_model, listed_attributes, rate_record
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.values import share_of, share_values
+from fairbound.fairness.verdicts.values import share_of, share_values
 
 MOST_RATES = 12
 """Most rates that are listed for a group beside its accuracy; with more, the comparisons alone show them."""

@@ -32,12 +32,12 @@ from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out
 from fairbound.confidence.single import effective_size
 from fairbound.fairness.bound import check_groups, remarks_on
-from fairbound.fairness.judging import compares_means
-from fairbound.fairness.leaving_out import enough, left_out_facts
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import RATES
+from fairbound.fairness.verdicts.judging import compares_means
+from fairbound.fairness.verdicts.leaving_out import enough, left_out_facts
 from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued

@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.fairness.extremes import Extremes, extremes_of_draws
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.verdicts.extremes import Extremes, extremes_of_draws
 
 DRAWN_AT_ONCE = 1 << 20
 """Rows of draws that are measured together."""

@@ -18,10 +18,10 @@ from fairbound.audits.roc import roc_pictures
 from fairbound.base.records import plain
 from fairbound.confidence.means import moments
 from fairbound.fairness.bound import Bound
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.metrics import auc
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import RATES
-from fairbound.fairness.values import rate_values
+from fairbound.fairness.verdicts.values import rate_values
 
 BINS = 40
 EDGES = np.linspace(0, 1, BINS + 1)

@@ -15,7 +15,7 @@ from fairbound.confidence.betting import mean_limits
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, moments
 from fairbound.fairness.notions.regression import PredictionBound
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.values import mean_rows, share_values
+from fairbound.fairness.verdicts.values import mean_rows, share_values
 
 
 def number_facts(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.builder import class_number
+from fairbound.fairness.compiled.builder import class_number
 from fairbound.fairness.objectives import ClassLoss, ClassLosses, objective_of
 
 

@@ -36,8 +36,8 @@ from fairbound.estimators.trained import Trained, bounds_cost_nothing
 from fairbound.estimators.training import trained_by
 from fairbound.estimators.validation import held_share
 from fairbound.fairness.bound import Bound
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import of_decisions
 from fairbound.models.model import Model, model_of
 from fairbound.rows.shards import Shards

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.trained import decisions
+from fairbound.fairness.evaluation.reduction import SLICE
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.reduction import SLICE
 from fairbound.ranking.wins import auc
 
 SURE = 2.0

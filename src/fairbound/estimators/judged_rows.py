@@ -17,7 +17,7 @@ from fairbound.base.errors import CertificateError, DataError
 from fairbound.estimators.sharded import check_weighted, same_groups, shards_of, with_labels_of_all
 from fairbound.estimators.training_rows import checked_labels, class_codes, compares_groups
 from fairbound.fairness.bound import Bound, groups_wanted
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.fairness.scored import Scored

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fairbound.base.seeds import seed_for
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import Model
 from fairbound.rows.groups import Groups

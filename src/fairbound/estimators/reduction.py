@@ -32,7 +32,7 @@ from fairbound.estimators.reducing.reduction_fits import Told, Tried, TriedByOth
 from fairbound.estimators.reducing.reduction_report import Facts, reduction_report, warn_of_reduction
 from fairbound.estimators.training_rows import checked_labels
 from fairbound.fairness.bound import groups_wanted
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.costs import checked_costs, costs_for, without_class_weight

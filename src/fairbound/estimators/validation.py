@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from fairbound.confidence.single import clopper_pearson
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.few_rows import cells_behind
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem

@@ -11,10 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.builder import Builder
+from fairbound.fairness.compiled.builder import Builder
+from fairbound.fairness.compiled.statistics import RowFunction
 from fairbound.fairness.language import SENSES, Option, number_text, option_texts, read_bound
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import RowFunction
 
 
 def check_groups(bounds: Sequence[Bound], given: Any) -> None:
@@ -239,8 +239,8 @@ class Bound(ABC):
         return OptionError(
             f"{self.text!r} can be trained under, but not measured or judged on rows: its class {type(self).__name__} "
             "has no judge(rows, alpha). Write one, as docs/extending.md shows: `return judge_shares(...)` of "
-            "fairbound.fairness.judging for shares of rows, `return judge_means(...)` of "
-            "fairbound.fairness.judging_means for other means."
+            "fairbound.fairness.verdicts.judging for shares of rows, `return judge_means(...)` of "
+            "fairbound.fairness.verdicts.judging_means for other means."
         )
 
     def measure(self, rows: Scored) -> float:

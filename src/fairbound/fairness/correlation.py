@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fairbound.fairness.batches import Batch
+from fairbound.fairness.evaluation.batches import Batch
 from fairbound.fairness.fairret import PenaltyOfScores, PenaltyOnScores
 
 

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.batches import Batch
 from fairbound.fairness.comparing import attribute_sets
+from fairbound.fairness.compiled.statistics import RATES
+from fairbound.fairness.evaluation.batches import Batch
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.statistics import RATES
 from fairbound.models.scoring import noise
 from fairbound.problems.wrappers import innermost
 from fairbound.rows.groups import MISSING, cross

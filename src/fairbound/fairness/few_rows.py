@@ -10,7 +10,7 @@ import numpy as np
 
 from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 
 MOST_FEWEST = 10_000
 """The largest number of rows that `without_few_rows` tries."""

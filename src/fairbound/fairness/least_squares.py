@@ -30,9 +30,9 @@ from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError
+from fairbound.fairness.compiled.statistics import LOSS
 from fairbound.fairness.notions.regression import RESIDUAL
 from fairbound.fairness.pointwise import SQUARED
-from fairbound.fairness.statistics import LOSS
 from fairbound.models.mlp import is_linear
 from fairbound.rows.moments import SLICE_ROWS, Moments
 from fairbound.subproblems.qp import SubproblemError

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import expit
 
 from fairbound.base.errors import DataError, EmptyGroupError
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.distances import wasserstein
 from fairbound.fairness.notions import DemographicParity, EqualizedOdds
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import RATES
-from fairbound.fairness.values import quotient, rate_values
+from fairbound.fairness.verdicts.values import quotient, rate_values
 from fairbound.ranking import wins as ranking
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import read_targets

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.compiled.statistics import ClassShare, RowFunction
 from fairbound.fairness.pointwise import CROSS_ENTROPY, LOGISTIC, Pointwise
-from fairbound.fairness.statistics import ClassShare, RowFunction
 
 TRIAL_ROWS = 2
 

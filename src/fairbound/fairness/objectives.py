@@ -10,11 +10,11 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.areas.pair_losses import PairLosses
-from fairbound.fairness.builder import Builder
+from fairbound.fairness.compiled.builder import Builder
+from fairbound.fairness.compiled.statistics import LOSS, RATES, RowFunction, row_table
 from fairbound.fairness.language import option_texts, read_options
 from fairbound.fairness.notions.auc import AUCParity, pair_loss
 from fairbound.fairness.notions.losses import GroupLoss
-from fairbound.fairness.statistics import LOSS, RATES, RowFunction, row_table
 from fairbound.rows.groups import label_text
 
 

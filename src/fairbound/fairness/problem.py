@@ -16,18 +16,18 @@ from fairbound.base.errors import DataError, EmptyGroupError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import dual_scale
-from fairbound.fairness.convex_parts import plan_parts
-from fairbound.fairness.forms import steeper
+from fairbound.fairness.compiled.builder import compile_plan
+from fairbound.fairness.compiled.contrasts import dual_scale
+from fairbound.fairness.compiled.convex_parts import plan_parts
+from fairbound.fairness.compiled.forms import steeper
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.compiled.statistics import LOSS
+from fairbound.fairness.evaluation.reported import Reported
+from fairbound.fairness.lines.sweeping import FewRows, swept
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLosses, objective_of
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, SQUARED_MARGIN, Pointwise, loss_named
-from fairbound.fairness.reported import Reported
 from fairbound.fairness.row_checks import check_bounds, check_lengths, labels_of, sorted_rows, sorted_weights
-from fairbound.fairness.statistics import LOSS
-from fairbound.fairness.sweeping import FewRows, swept
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows

@@ -6,7 +6,7 @@ with F_0 = f (r_0 = 0) and F_i = g_i, W (C, d) the flat x row by row: one vector
 one score per row. With coefficients >= 0 every F_i is convex. Rows are dense or CSR; CSR rows are never made dense.
 
 The blocks are cells of a plan of bounds, one for each loss, and F_0 .. F_m are contrasts of their means: batches and
-verbs are those of every problem with bounds (`fairness.verbs`).
+verbs are those of every problem with bounds (`fairness.evaluation.verbs`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from scipy import sparse
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.batches import Batch
-from fairbound.fairness.builder import Builder, compile_plan
+from fairbound.fairness.compiled.builder import Builder, compile_plan
+from fairbound.fairness.evaluation.batches import Batch
+from fairbound.fairness.evaluation.verbs import Verbs
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.verbs import Verbs
 from fairbound.instances.block_rows import stacked
 from fairbound.instances.score_losses import score_loss
 from fairbound.models.mlp import MLP

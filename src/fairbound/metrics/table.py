@@ -16,10 +16,10 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import did_you_mean, unspelled
 from fairbound.base.seeds import seed_for
 from fairbound.confidence.single import clopper_pearson
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.predictions import read_predictions
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import RATES
-from fairbound.fairness.values import rate_values
+from fairbound.fairness.verdicts.values import rate_values
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import as_decisions, labels_of, two_valued

@@ -16,12 +16,12 @@ from fairbound.confidence.contrasts import Contrasts, largest
 from fairbound.confidence.sequences import CountsInTime
 from fairbound.fairness.areas.compared import Comparisons
 from fairbound.fairness.areas.judging import rows_compared
-from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
-from fairbound.fairness.judging import without_rows
-from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.notions.auc import AUCParity
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import quotient
+from fairbound.fairness.verdicts.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
+from fairbound.fairness.verdicts.judging import without_rows
+from fairbound.fairness.verdicts.leaving_out import left_out_facts
+from fairbound.fairness.verdicts.values import quotient
 from fairbound.monitoring.judging import START, Shares, limits_in_time, rows_needed
 from fairbound.monitoring.pairing import AreaTally, Pairing, Who, roles_of
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds
-from fairbound.fairness.judging import Sets
+from fairbound.fairness.verdicts.judging import Sets
 
 SHARES = 0.1
 """The part of the error probability that is kept for the shares of the groups."""

@@ -1,6 +1,6 @@
 """The verdict on a bound from counts in time, with limits that hold at all looks together.
 
-What a bound compares is that of the audit (`fairness.judging`); the limits are those of `confidence.sequences`.
+What a bound compares is that of the audit (`fairness.verdicts.judging`); the limits are those of `confidence.sequences`.
 Comparisons of the same cells share one set of rates. The error probability of a bound is divided among these sets once,
 at the first look with at least START rows, and stays so: a set keeps its share for ever. A set that appears later,
 because a new group did, takes of what was kept back for late ones: the i-th of them a share 1 / (i (i + 1)) of it,
@@ -27,12 +27,12 @@ from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
 from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
-from fairbound.fairness.builder import class_number
-from fairbound.fairness.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
-from fairbound.fairness.judging import Sets, compared_sets, nothing_over_nothing
-from fairbound.fairness.leaving_out import left_out_facts
+from fairbound.fairness.compiled.builder import class_number
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import quotient
+from fairbound.fairness.verdicts.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
+from fairbound.fairness.verdicts.judging import Sets, compared_sets, nothing_over_nothing
+from fairbound.fairness.verdicts.leaving_out import left_out_facts
+from fairbound.fairness.verdicts.values import quotient
 from fairbound.monitoring.everyone import Everyone
 from fairbound.monitoring.growth import grown
 from fairbound.monitoring.spread import Spread

@@ -15,7 +15,7 @@ from torch import Tensor
 from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.class_numbers import how_to_pass, said_of
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, loss_named
 from fairbound.optim.rows import OF_DUAL
 from fairbound.optim.state import PADDED, TRAINED, not_finite

@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import shortlist
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.rows.groups import MISSING, Groups, columns_of, has_names, is_number
 from fairbound.rows.occurring import Occurring
 from fairbound.rows.reading import column_values, factorised, is_missing

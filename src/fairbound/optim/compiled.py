@@ -11,11 +11,11 @@ import numpy as np
 from torch import Tensor
 
 from fairbound.base.checks import check_kinds
-from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import PlanContrasts, dual_scale
+from fairbound.fairness.compiled.builder import compile_plan
+from fairbound.fairness.compiled.contrasts import PlanContrasts, dual_scale
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.module_trial import refuse_loss_of_probabilities, takes_logits
 from fairbound.fairness.notions import Bound
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.pointwise import LOSSES, Pointwise, of_decisions
 from fairbound.methods.alm import ALM
 from fairbound.optim.batch import Keys, class_names, loss_of_rows

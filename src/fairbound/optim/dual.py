@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.contrasts import Memo, seen_contrasts
+from fairbound.fairness.compiled.contrasts import Memo, seen_contrasts
 from fairbound.fairness.module_trial import refuse_probabilities
 from fairbound.fairness.notions import Bound
 from fairbound.optim.batch import (

@@ -15,9 +15,9 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
-from fairbound.fairness.plan import Plan
-from fairbound.fairness.statistics import SELECTED, Above, ClassShare, RowFunction
+from fairbound.fairness.compiled.contrasts import PlanContrasts, seen_contrasts
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.compiled.statistics import SELECTED, Above, ClassShare, RowFunction
 from fairbound.optim.batch import Batch, refuse_rows, without_number
 from fairbound.optim.means import RunningMeans, cell_weights
 from fairbound.optim.multipliers import FREE, raised, shrunk

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import distributed
 
-from fairbound.fairness.contrasts import Memo, PlanContrasts
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.contrasts import Memo, PlanContrasts
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.compiled.statistics import ClassShare, RowFunction
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.statistics import ClassShare, RowFunction
 from fairbound.optim.batch import Batch, Keys
 from fairbound.optim.queue import Queue
 from fairbound.optim.recent import Recent

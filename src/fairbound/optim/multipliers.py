@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.fairness.contrasts import Memo, PlanContrasts
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.contrasts import Memo, PlanContrasts
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.methods.alm import ALM
 from fairbound.methods.primal import decayed
 

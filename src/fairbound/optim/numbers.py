@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.builder import compile_plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.optim.batch import Batch, Keys, on_device, without_padding
 from fairbound.rows.occurring import Occurring
 

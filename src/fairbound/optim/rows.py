@@ -13,9 +13,9 @@ from torch import Tensor
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.fairness.class_numbers import Advice, check_class_numbers
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.few_rows import bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
-from fairbound.fairness.plan import Plan
 from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import MISSING, Groups, no_groups
 from fairbound.rows.occurring import Occurring

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
-from fairbound.fairness.plan import Plan
-from fairbound.fairness.statistics import RowFunction, behind
+from fairbound.fairness.compiled.contrasts import PlanContrasts, seen_contrasts
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.compiled.statistics import RowFunction, behind
 from fairbound.optim.means import of_rates
 
 

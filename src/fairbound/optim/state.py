@@ -14,7 +14,7 @@ from torch import Tensor
 from fairbound.base.errors import CheckpointError, NonFiniteError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.rows.groups import label_text
 
 FORMAT = 5

@@ -13,10 +13,10 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.base.records import plain
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import compile_plan
-from fairbound.fairness.contrasts import PlanContrasts
+from fairbound.fairness.compiled.builder import compile_plan
+from fairbound.fairness.compiled.contrasts import PlanContrasts
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.few_rows import bounds_below_a_step
-from fairbound.fairness.plan import Plan
 from fairbound.postprocessing.costs import EQUAL, checked_costs, cost_of_constants, saves_nothing
 from fairbound.postprocessing.curves import Curve, curve_of
 from fairbound.postprocessing.deterministic import best_choice

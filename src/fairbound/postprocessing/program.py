@@ -15,8 +15,8 @@ from scipy import sparse
 
 from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.plan import CellColumn, Plan
-from fairbound.fairness.statistics import SELECTED, ClassShare, RowFunction, Table
+from fairbound.fairness.compiled.plan import CellColumn, Plan
+from fairbound.fairness.compiled.statistics import SELECTED, ClassShare, RowFunction, Table
 from fairbound.postprocessing.curves import Curve
 
 WRONG: Table = ((0, 1), (1, 0))

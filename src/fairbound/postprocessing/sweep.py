@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.postprocessing.costs import EQUAL
 from fairbound.postprocessing.curves import Curve
 from fairbound.postprocessing.program import Program, program_of

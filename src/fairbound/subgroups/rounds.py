@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraint
 from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.fairness.problem import FairProblem

@@ -13,9 +13,9 @@ from fairbound.audits.drawn_again import DrawnAgain, contrasts
 from fairbound.audits.nearly_largest import difference_of_largest
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import clopper_pearson, effective_size
-from fairbound.fairness import extremes
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.verdicts import extremes
 from fairbound.report.compare import compare_page
 from fairbound.rows.groups import Groups
 

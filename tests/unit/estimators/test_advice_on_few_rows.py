@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.few_rows import bounds_below_a_step, without_few_rows
 from fairbound.fairness.notions import constraints
 from fairbound.rows.groups import Groups

@@ -13,7 +13,7 @@ import fairbound as fb
 from fairbound.estimators.reducing.lottery import Lottery, Pairs
 from fairbound.estimators.reducing.smoothed import Smoothed
 from fairbound.estimators.reducing.sum_of_fits import SumOfFits, best_sum
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.postprocessing.sweep import sweep_of
 from fairbound.rows.groups import Groups

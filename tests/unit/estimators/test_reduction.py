@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.reducing.lottery import Lottery
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraint, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.folds import knows_by_heart

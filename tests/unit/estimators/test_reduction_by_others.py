@@ -17,7 +17,7 @@ from fairbound.base.errors import DataWarning
 from fairbound.estimators import reduction
 from fairbound.estimators.reducing.reduction_fits import Told, TriedByOthers
 from fairbound.estimators.reducing.sum_of_fits import SumOfFits
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.postprocessing.sweep import sweep_of
 from fairbound.rows.groups import Groups

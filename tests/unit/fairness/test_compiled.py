@@ -8,10 +8,10 @@ import torch
 
 from fairbound.base.errors import OptionError
 from fairbound.fairness.comparing import Compared
+from fairbound.fairness.compiled.statistics import LOSS
 from fairbound.fairness.notions import constraint
 from fairbound.fairness.objectives import LargestGroupLoss, objective_of
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.statistics import LOSS
 from fairbound.models.mlp import MLP
 from fairbound.rows.occurring import Occurring
 from fairbound.testing import check_gradient

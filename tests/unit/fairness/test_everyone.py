@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import fairbound as fb
-from fairbound.fairness.everyone import without_overall
-from fairbound.fairness.judging import compared_sets
 from fairbound.fairness.scored import Scored
+from fairbound.fairness.verdicts.everyone import without_overall
+from fairbound.fairness.verdicts.judging import compared_sets
 from fairbound.rows.groups import Groups
 
 

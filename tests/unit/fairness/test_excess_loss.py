@@ -7,7 +7,7 @@ import torch
 import fairbound as fb
 from fairbound.data import load, threshold_groups
 from fairbound.data.communities import THRESHOLDS
-from fairbound.fairness.reduction import DenseReduction, IndexedReduction
+from fairbound.fairness.evaluation.reduction import DenseReduction, IndexedReduction
 from fairbound.models.mlp import MLP
 from fairbound.rows.groups import Groups
 

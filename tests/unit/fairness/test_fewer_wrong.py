@@ -8,8 +8,8 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators.linear import full_batch
-from fairbound.fairness import fewer_wrong as lines
-from fairbound.fairness.counted_rows import CountedRows
+from fairbound.fairness.lines import fewer_wrong as lines
+from fairbound.fairness.lines.counted_rows import CountedRows
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP

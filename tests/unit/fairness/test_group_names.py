@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.fairness.findings import unmeasured
+from fairbound.fairness.verdicts.findings import unmeasured
 from fairbound.rows.groups import Groups
 
 N = 1200

@@ -10,7 +10,8 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators import problems, training
-from fairbound.fairness import batches, row_checks
+from fairbound.fairness import row_checks
+from fairbound.fairness.evaluation import batches
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.rows.by_column import by_column, column_after_column, taken

@@ -11,7 +11,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import DataWarning, EmptyGroupError, OptionError
 from fairbound.estimators.feasibility import more_rows
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions.rankings import PairwiseParity
 from fairbound.fairness.notions.registry import constraints
 from fairbound.fairness.objectives import LargestGroupLoss

@@ -8,7 +8,7 @@ import torch
 
 import fairbound as fb
 from fairbound.estimators.linear import full_batch
-from fairbound.fairness import lower_error as lines
+from fairbound.fairness.lines import lower_error as lines
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 

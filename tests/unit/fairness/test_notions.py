@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.notions import (
     NOTIONS,
     DemographicParity,
@@ -21,7 +22,6 @@ from fairbound.fairness.notions import (
 )
 from fairbound.fairness.notions.groups import RateBound
 from fairbound.fairness.notions.registry import ELSEWHERE
-from fairbound.fairness.statistics import RATES
 
 BOUNDS = [0, 0.02, 1, 1e-5, 0.123456789, 1 / 3]
 ATTRIBUTES = ["each", "crossed", ("sex",), ("sex", "race"), "age group"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.fairness import one_pass
+from fairbound.fairness.evaluation import one_pass
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP

@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 import fairbound as fb
 from fairbound.estimators.linear import full_batch
+from fairbound.fairness.lines.part_way import HALVINGS, MARGIN, part_way, with_intercept
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.part_way import HALVINGS, MARGIN, part_way, with_intercept
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 

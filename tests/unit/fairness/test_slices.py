@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.fairness import reduction
+from fairbound.fairness.evaluation import reduction
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.mlp import MLP
 

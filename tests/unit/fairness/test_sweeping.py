@@ -11,10 +11,10 @@ from scipy.optimize import check_grad
 from scipy.special import expit
 
 import fairbound as fb
-from fairbound.fairness import sweeping
+from fairbound.fairness.lines import sweeping
+from fairbound.fairness.lines.sweeping import FewRows
 from fairbound.fairness.objectives import ClassLoss
 from fairbound.fairness.problem import FairProblem
-from fairbound.fairness.sweeping import FewRows
 from fairbound.models.mlp import MLP
 
 BOUNDS = ("demographic_parity <= 0.05", "equalized_odds <= 0.1", "error_rate_parity <= 0.1")

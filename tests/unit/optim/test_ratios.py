@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairbound.fairness.contrasts import PlanContrasts
+from fairbound.fairness.compiled.contrasts import PlanContrasts
 from fairbound.optim import Dual
 from fairbound.optim.multipliers import evened
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraints
 from fairbound.postprocessing.spans import spans_of
 from fairbound.postprocessing.sweep import sweep_of

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.fairness.builder import compile_plan
+from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import NOTIONS, constraint
 from fairbound.fairness.pointwise import loss_named
 from fairbound.models.model import MLP

@@ -34,11 +34,11 @@ from fairbound.estimators.linear.weight_decay import USUAL, Decayed
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined, solved
 from fairbound.estimators.trained import at_point, constant_on
-from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.least_squares import lowest_within
-from fairbound.fairness.lower_error import lower_error
+from fairbound.fairness.lines.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.lines.lower_error import lower_error
+from fairbound.fairness.lines.part_way import part_way
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.part_way import part_way
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM

@@ -26,10 +26,10 @@ from fairbound.estimators.trained import (
     largest_share,
     meeting,
 )
-from fairbound.fairness.counted_rows import divides_by_decisions
-from fairbound.fairness.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.evaluation.one_pass import MOST_ROWS
+from fairbound.fairness.lines.counted_rows import divides_by_decisions
+from fairbound.fairness.lines.fewer_wrong import fewer_wrong, scaled
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.one_pass import MOST_ROWS
 from fairbound.methods import FullBatchALM
 from fairbound.solver.solve import solve
 

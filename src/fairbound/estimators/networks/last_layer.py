@@ -23,8 +23,8 @@ from fairbound.estimators.linear.full_batch import train_full_batch
 from fairbound.estimators.linear.weight_decay import decay_of
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import joined
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.models.mlp import MLP

@@ -14,9 +14,9 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataWarning
 from fairbound.estimators.facts.fit_warnings import missed_words, missing_group_words
 from fairbound.estimators.reducing.lottery import SHORT, Lottery
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step, dropped_words_of_groups
 from fairbound.fairness.notions import Bound
-from fairbound.fairness.plan import Plan
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.costs import cost_of_constants, saves_nothing
 from fairbound.postprocessing.sweep import ROUNDING

@@ -22,7 +22,7 @@ from torch import Tensor
 from fairbound.base.errors import OptionError
 from fairbound.fairness.area_problems.pair_saddle import PairSaddle
 from fairbound.fairness.areas.pair_losses import PairLosses, Quadratic
-from fairbound.fairness.batches import Batch
+from fairbound.fairness.evaluation.batches import Batch
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
 from fairbound.models.scoring import noise

@@ -11,13 +11,13 @@ from fairbound.base.names import Names
 from fairbound.confidence.auc import area_bounds, area_rows_needed, measure_areas
 from fairbound.confidence.contrasts import Contrasts, joined
 from fairbound.fairness.areas.compared import Comparisons
-from fairbound.fairness.builder import CONDITION
-from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.findings import finding, nothing_found, stated_facts
-from fairbound.fairness.judging import without_rows
-from fairbound.fairness.leaving_out import left_out_facts
+from fairbound.fairness.compiled.builder import CONDITION
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.verdicts.clustered import method_of_rows
+from fairbound.fairness.verdicts.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.verdicts.judging import without_rows
+from fairbound.fairness.verdicts.leaving_out import left_out_facts
 from fairbound.ranking.wins import Wins, cell_wins
 from fairbound.rows.groups import cross
 

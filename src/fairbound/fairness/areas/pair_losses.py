@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.forms import Sharpened
-from fairbound.fairness.row_sets import cells_within, set_shares
+from fairbound.fairness.compiled.forms import Sharpened
+from fairbound.fairness.evaluation.row_sets import cells_within, set_shares
 from fairbound.ranking.wins import cell_wins
 
 PAIRS_AT_ONCE = 1 << 22

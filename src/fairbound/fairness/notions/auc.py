@@ -29,12 +29,12 @@ from fairbound.fairness.areas.compared import CONDITIONS, KINDS, Comparisons, co
 from fairbound.fairness.areas.judging import judge_areas, measured_areas
 from fairbound.fairness.areas.pair_losses import Loss, PairLosses, Quadratic, Ramp, Sigmoid
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import Builder
+from fairbound.fairness.compiled.builder import Builder
+from fairbound.fairness.compiled.statistics import LOSS
 from fairbound.fairness.language import Key, Word, number_text, plain_number
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import constraint, register
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import LOSS
 from fairbound.rows.occurring import Occurring
 
 SURROGATES = ("sigmoid", "ramp", "quadratic")

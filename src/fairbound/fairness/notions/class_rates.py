@@ -17,17 +17,17 @@ import numpy as np
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import OptionError
-from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.forms import Function
-from fairbound.fairness.judging import judge_groups, measured_contrasts, measured_groups
+from fairbound.fairness.compiled.builder import Builder
+from fairbound.fairness.compiled.forms import Function
+from fairbound.fairness.compiled.statistics import ClassShare, RowFunction
 from fairbound.fairness.language import Word
 from fairbound.fairness.notions.checks import SMOOTHING, check_smoothing
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import ClassShare, RowFunction
-from fairbound.fairness.values import Values, share_values
+from fairbound.fairness.verdicts.judging import judge_groups, measured_contrasts, measured_groups
+from fairbound.fairness.verdicts.values import Values, share_values
 from fairbound.rows.groups import label_text
 
 

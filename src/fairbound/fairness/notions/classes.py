@@ -21,13 +21,13 @@ import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import Builder, class_number
-from fairbound.fairness.judging import judge_share
+from fairbound.fairness.compiled.builder import Builder, class_number
+from fairbound.fairness.compiled.statistics import RowFunction
 from fairbound.fairness.language import leading_name, number_text, plain_number
 from fairbound.fairness.notions.checks import check_smoothing
 from fairbound.fairness.notions.registry import NOTIONS
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import RowFunction
+from fairbound.fairness.verdicts.judging import judge_share
 from fairbound.rows.groups import label_text
 
 _LONG = re.compile(

@@ -13,11 +13,11 @@ import numpy as np
 
 from fairbound.base.errors import OptionError
 from fairbound.fairness.comparing import Compared
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.notions.checks import check_aggregated, check_pairwise
 from fairbound.fairness.notions.groups import RateBound
 from fairbound.fairness.notions.registry import register
-from fairbound.fairness.statistics import RATES
 from fairbound.rows.occurring import Occurring
 
 

@@ -19,15 +19,15 @@ from torch import Tensor
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.bound import Bound
-from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts, attribute_sets, differences, singles
-from fairbound.fairness.judging import judge_groups, measured_contrasts, measured_groups
+from fairbound.fairness.compiled.builder import CONDITION, Builder
+from fairbound.fairness.compiled.statistics import Rate, RowFunction, row_table
 from fairbound.fairness.language import Key, Word, plain_number
-from fairbound.fairness.leaving_out import enough, nothing_left
 from fairbound.fairness.notions.checks import SMOOTHING, check_fewest, check_smoothing
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import Rate, RowFunction, row_table
-from fairbound.fairness.values import Shares, Values, rate_values
+from fairbound.fairness.verdicts.judging import judge_groups, measured_contrasts, measured_groups
+from fairbound.fairness.verdicts.leaving_out import enough, nothing_left
+from fairbound.fairness.verdicts.values import Shares, Values, rate_values
 from fairbound.rows.occurring import Occurring
 
 ROWS = {None: "row", 1: "positive row (y = 1)", 0: "negative row (y = 0)"}

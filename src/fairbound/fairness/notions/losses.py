@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.fairness.builder import CONDITION, Builder
 from fairbound.fairness.comparing import Compared, ValueContrasts
-from fairbound.fairness.judging import measured_contrasts
+from fairbound.fairness.compiled.builder import CONDITION, Builder
+from fairbound.fairness.compiled.statistics import LOSS, RowFunction
 from fairbound.fairness.language import Key, Word, number_text, options_without, plain_number
 from fairbound.fairness.notions.checks import check_aggregated, check_largest, check_uncompared, without_largest
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import LOSS, RowFunction
-from fairbound.fairness.values import Values, loss_values
+from fairbound.fairness.verdicts.judging import measured_contrasts
+from fairbound.fairness.verdicts.values import Values, loss_values
 
 
 @dataclass(frozen=True, kw_only=True)

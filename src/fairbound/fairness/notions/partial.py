@@ -31,8 +31,9 @@ import numpy as np
 
 from fairbound.base.checks import positive
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared, differences
+from fairbound.fairness.compiled.builder import Builder
+from fairbound.fairness.compiled.statistics import LOSS, RATES
 from fairbound.fairness.language import Form, Key, number_text
 from fairbound.fairness.notions.auc import pair_loss
 from fairbound.fairness.notions.checks import check_pairwise
@@ -44,8 +45,7 @@ from fairbound.fairness.percentiles.judging import judge_curves, measured_curves
 from fairbound.fairness.percentiles.steps import step_named
 from fairbound.fairness.percentiles.window_pairs import WindowPairs, area
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.statistics import LOSS, RATES
-from fairbound.fairness.values import Values
+from fairbound.fairness.verdicts.values import Values
 
 LEAST_POINTS, MOST_POINTS = 10, 40
 """Percentiles at which training compares distributions: one for each `bound` of the interval, within these."""

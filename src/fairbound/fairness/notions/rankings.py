@@ -26,8 +26,8 @@ import numpy as np
 
 from fairbound.base.checks import check_choice, positive
 from fairbound.base.errors import DataError, EmptyGroupError, OptionError
-from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
+from fairbound.fairness.compiled.builder import Builder
 from fairbound.fairness.language import Key, Word
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fairbound.base.errors import OptionError
+from fairbound.fairness.compiled.statistics import RATES
 from fairbound.fairness.notions.groups import RateBound
 from fairbound.fairness.notions.registry import register
-from fairbound.fairness.statistics import RATES
 
 
 class RatioBound(RateBound):

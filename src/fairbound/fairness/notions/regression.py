@@ -18,17 +18,17 @@ import torch
 
 from fairbound.base.checks import positive
 from fairbound.base.errors import OptionError
-from fairbound.fairness.builder import Builder
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.forms import Function
+from fairbound.fairness.compiled.builder import Builder
+from fairbound.fairness.compiled.forms import Function
+from fairbound.fairness.compiled.statistics import LOSS, Above
 from fairbound.fairness.language import Key, Option, number_text, options_without, plain_number
 from fairbound.fairness.notions.checks import check_largest, check_uncompared, without_largest
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import LOSS, Above
-from fairbound.fairness.values import Values, loss_values, share_values
+from fairbound.fairness.verdicts.values import Values, loss_values, share_values
 
 RESIDUAL = Pointwise("residual", lambda s, y: s - y, lambda s, y: torch.ones_like(s))
 

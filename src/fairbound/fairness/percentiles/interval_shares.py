@@ -26,11 +26,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.forms import Sharpened
+from fairbound.fairness.compiled.forms import Sharpened
+from fairbound.fairness.evaluation.row_sets import cells_within, set_shares
 from fairbound.fairness.percentiles.intervals import EVERYTHING, Percentiles
 from fairbound.fairness.percentiles.matching import nearer
 from fairbound.fairness.percentiles.steps import Step
-from fairbound.fairness.row_sets import cells_within, set_shares
 from fairbound.ranking.exceedance import exceedance
 from fairbound.rows.reading import plain_array
 

@@ -20,14 +20,14 @@ from fairbound.base.names import Names
 from fairbound.confidence.bands import band_widths
 from fairbound.confidence.contrasts import GapBounds
 from fairbound.confidence.rows_needed import MOST_ROWS
-from fairbound.fairness.clustered import method_of_rows
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.findings import finding, nothing_found, stated_facts
-from fairbound.fairness.judging import without_rows
-from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import quotient
+from fairbound.fairness.verdicts.clustered import method_of_rows
+from fairbound.fairness.verdicts.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.verdicts.judging import without_rows
+from fairbound.fairness.verdicts.leaving_out import left_out_facts
+from fairbound.fairness.verdicts.values import quotient
 from fairbound.ranking.exceedance import exceedance
 
 METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scores (guaranteed); Bonferroni over groups and stated bounds"

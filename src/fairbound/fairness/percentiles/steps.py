@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.checks import check_choice
-from fairbound.fairness.forms import Sharpened
+from fairbound.fairness.compiled.forms import Sharpened
 
 
 class Step(Protocol):

@@ -26,10 +26,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.forms import Sharpened
+from fairbound.fairness.compiled.forms import Sharpened
+from fairbound.fairness.evaluation.row_sets import set_shares
 from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.percentiles.steps import Step
-from fairbound.fairness.row_sets import set_shares
 
 PAIRS_AT_ONCE = 1 << 21
 

@@ -18,10 +18,10 @@ from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds
 from fairbound.confidence.rows_needed import Together
-from fairbound.fairness.findings import finding, nothing_found, stated_facts
-from fairbound.fairness.judging import without_rows
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.verdicts.findings import finding, nothing_found, stated_facts
+from fairbound.fairness.verdicts.judging import without_rows
 from fairbound.ranking.documents import Documents
 
 MEANS = "betting bounds of means over queries (guaranteed); Bonferroni over groups and stated bounds"

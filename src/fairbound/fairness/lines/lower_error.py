@@ -23,10 +23,10 @@ import torch
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
-from fairbound.fairness.fewer_wrong import even_axes, stretches_of
+from fairbound.fairness.compiled.statistics import Above
+from fairbound.fairness.evaluation.reduction import StratifiedReduction
+from fairbound.fairness.lines.fewer_wrong import even_axes, stretches_of
 from fairbound.fairness.pointwise import SQUARED
-from fairbound.fairness.reduction import StratifiedReduction
-from fairbound.fairness.statistics import Above
 from fairbound.models.mlp import is_linear
 
 ROUNDS, LINES = 8, 50

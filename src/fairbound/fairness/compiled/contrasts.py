@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.pointwise import Pointwise
 
 UNDEFINED = 1.0  # g of a contrast whose ratio divides by 0: missed by 1, the largest difference of two rates

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.one_pass import MOST_ROWS, OnePass, sums_of_decisions
-from fairbound.fairness.plan import Plan
-from fairbound.fairness.reduction import StratifiedReduction
-from fairbound.fairness.statistics import LOSS, RowFunction
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.compiled.statistics import LOSS, RowFunction
+from fairbound.fairness.evaluation.one_pass import MOST_ROWS, OnePass, sums_of_decisions
+from fairbound.fairness.evaluation.reduction import StratifiedReduction
 from fairbound.models.mlp import is_linear
 
 MOST_CELLS = 1 << 24

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness.batches import Batch, Batches
-from fairbound.fairness.forms import steeper
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.forms import steeper
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.evaluation.batches import Batch, Batches
+from fairbound.fairness.evaluation.reduction import Reduction, StratifiedReduction
 from fairbound.fairness.pointwise import Pointwise, summed_slopes
-from fairbound.fairness.reduction import Reduction, StratifiedReduction
 from fairbound.models.model import Model
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairbound.fairness.plan import Objective, Plan
-from fairbound.fairness.statistics import LOSS
+from fairbound.fairness.compiled.plan import Objective, Plan
+from fairbound.fairness.compiled.statistics import LOSS
 
 
 def plan_parts(plan: Plan) -> tuple[Plan, Plan] | None:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
-from fairbound.fairness.contrasts import PlanContrasts, seen_contrasts
-from fairbound.fairness.plan import Plan
-from fairbound.fairness.reduction import (
+from fairbound.fairness.compiled.contrasts import PlanContrasts, seen_contrasts
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.evaluation.reduction import (
     SLICE,
     IndexedReduction,
     Reduction,

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.batches import Batch
-from fairbound.fairness.contrasts import Memo, PlanContrasts
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.contrasts import Memo, PlanContrasts
+from fairbound.fairness.compiled.plan import Plan
+from fairbound.fairness.evaluation.batches import Batch
 
 UNREAD = object()
 

@@ -10,8 +10,8 @@ import numpy as np
 from fairbound.base.names import shortlist
 from fairbound.base.records import plain
 from fairbound.confidence.contrasts import GapBounds, mirrored
-from fairbound.fairness.leaving_out import left_out_facts
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.verdicts.leaving_out import left_out_facts
 
 MOST_CONTRASTS = 400
 """How many contrasts a finding lists, the one that matters most first."""

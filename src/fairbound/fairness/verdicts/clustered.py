@@ -13,7 +13,7 @@ from fairbound.base.errors import OptionError
 from fairbound.confidence.clustered import shared_clusters
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.values import Values, quotient
+from fairbound.fairness.verdicts.values import Values, quotient
 
 STEP = 1e-4
 

@@ -13,8 +13,8 @@ from fairbound.base.errors import OptionError
 from fairbound.base.names import Names, did_you_mean, shortlist
 from fairbound.confidence.contrasts import mirrored
 from fairbound.fairness.comparing import Compared
-from fairbound.fairness.forms import Auxiliary, Combination, Function, Statistic
-from fairbound.fairness.plan import BestOff, CellColumn, Objective, Plan
+from fairbound.fairness.compiled.forms import Auxiliary, Combination, Function, Statistic
+from fairbound.fairness.compiled.plan import BestOff, CellColumn, Objective, Plan
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.occurring import Occurring
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import quantities
-from fairbound.fairness.batches import Batch
-from fairbound.fairness.reduction import SLICE
-from fairbound.fairness.verbs import Verbs
+from fairbound.fairness.evaluation import quantities
+from fairbound.fairness.evaluation.batches import Batch
+from fairbound.fairness.evaluation.reduction import SLICE
+from fairbound.fairness.evaluation.verbs import Verbs
 from fairbound.problems.problem import Measured
 
 

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from fairbound.fairness.counted_rows import CountedRows
-from fairbound.fairness.fewer_wrong import fewest
+from fairbound.fairness.lines.counted_rows import CountedRows
+from fairbound.fairness.lines.fewer_wrong import fewest
 from fairbound.fairness.objectives import Accuracy
 
 HALVINGS = 8

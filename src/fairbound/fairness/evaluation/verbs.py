@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import quantities
-from fairbound.fairness.batches import Batch
-from fairbound.fairness.one_pass import OnePass
-from fairbound.fairness.reduction import IndexedReduction, StratifiedReduction
-from fairbound.fairness.row_slopes import RowSlopes
+from fairbound.fairness.evaluation import quantities
+from fairbound.fairness.evaluation.batches import Batch
+from fairbound.fairness.evaluation.one_pass import OnePass
+from fairbound.fairness.evaluation.reduction import IndexedReduction, StratifiedReduction
+from fairbound.fairness.evaluation.row_slopes import RowSlopes
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite

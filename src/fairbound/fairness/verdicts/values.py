@@ -13,8 +13,8 @@ from scipy.sparse import csr_array, vstack
 from fairbound.confidence.clustered import ClusterSums, clustered_trials
 from fairbound.confidence.means import moments
 from fairbound.confidence.single import effective_trials
+from fairbound.fairness.compiled.statistics import Rate
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.statistics import Rate
 
 
 def quotient(above: np.ndarray, below: np.ndarray, otherwise: float = 0.0) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairbound.base.names import Names
 from fairbound.confidence.contrasts import mirrored
-from fairbound.fairness.forms import Auxiliary, Combination, Function, Statistic
+from fairbound.fairness.compiled.forms import Auxiliary, Combination, Function, Statistic
 from fairbound.rows.groups import cross
 
 

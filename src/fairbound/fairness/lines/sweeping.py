@@ -25,8 +25,8 @@ from scipy.special import expit
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
+from fairbound.fairness.compiled.statistics import RowFunction
 from fairbound.fairness.pointwise import LOGISTIC
-from fairbound.fairness.statistics import RowFunction
 from fairbound.models.mlp import is_linear
 from fairbound.rows.reading import plain_array
 from fairbound.rows.sparse import SparseRows

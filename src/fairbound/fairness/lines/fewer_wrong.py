@@ -28,7 +28,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
-from fairbound.fairness.counted_rows import CountedRows
+from fairbound.fairness.lines.counted_rows import CountedRows
 from fairbound.fairness.objectives import Accuracy
 from fairbound.rows.reading import plain_array
 

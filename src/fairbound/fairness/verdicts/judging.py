@@ -18,14 +18,14 @@ from fairbound.base.names import Names, shortlist
 from fairbound.confidence.contrasts import Contrasts, GapBounds
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, welch_bounds
 from fairbound.confidence.rates import rate_bounds, rate_rows_needed, ratio_bounds, share_bounds, share_rows_needed
-from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
 from fairbound.fairness.comparing import Compared, ValueContrasts
-from fairbound.fairness.everyone import without_overall
-from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
-from fairbound.fairness.leaving_out import left_out_facts
-from fairbound.fairness.method_names import OF_RATIOS, method_of_bets, method_of_means, method_of_rates
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import Values, quotient, share_of, share_values
+from fairbound.fairness.verdicts.clustered import method_of_rows, with_shared_clusters
+from fairbound.fairness.verdicts.everyone import without_overall
+from fairbound.fairness.verdicts.findings import finding, nothing_found, stated_facts, unmeasured
+from fairbound.fairness.verdicts.leaving_out import left_out_facts
+from fairbound.fairness.verdicts.method_names import OF_RATIOS, method_of_bets, method_of_means, method_of_rates
+from fairbound.fairness.verdicts.values import Values, quotient, share_of, share_values
 from fairbound.rows.groups import said_labels
 
 

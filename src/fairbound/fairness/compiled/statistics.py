@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fairbound.base.errors import OptionError
-from fairbound.fairness.forms import Sharpened
+from fairbound.fairness.compiled.forms import Sharpened
 from fairbound.fairness.pointwise import SURROGATES, WRONG_CLASS, Pointwise, class_error, class_share
 
 Table = tuple[tuple[float, float], tuple[float, float]]

@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness.batches import Batch
+from fairbound.fairness.compiled.statistics import LOSS, RowFunction
+from fairbound.fairness.evaluation.batches import Batch
+from fairbound.fairness.evaluation.reduction import StratifiedReduction
 from fairbound.fairness.pointwise import Pointwise
-from fairbound.fairness.reduction import StratifiedReduction
-from fairbound.fairness.statistics import LOSS, RowFunction
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Evaluation, Weights
 

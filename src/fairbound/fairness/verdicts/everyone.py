@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairbound.fairness.comparing import ValueContrasts
-from fairbound.fairness.values import Values
+from fairbound.fairness.verdicts.values import Values
 
 
 def without_overall(made: ValueContrasts, of: Values, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

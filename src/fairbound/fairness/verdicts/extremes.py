@@ -10,9 +10,9 @@ import numpy as np
 
 from fairbound.confidence.rates import Transform
 from fairbound.fairness.comparing import Compared, ValueContrasts
-from fairbound.fairness.judging import compared_values
 from fairbound.fairness.scored import Scored
-from fairbound.fairness.values import Values, quotient
+from fairbound.fairness.verdicts.judging import compared_values
+from fairbound.fairness.verdicts.values import Values, quotient
 
 
 @dataclass(frozen=True)

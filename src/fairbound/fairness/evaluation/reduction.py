@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.fairness.contrasts import Memo, PlanContrasts
-from fairbound.fairness.plan import Plan
+from fairbound.fairness.compiled.contrasts import Memo, PlanContrasts
+from fairbound.fairness.compiled.plan import Plan
 from fairbound.rows.reading import plain_array
 from fairbound.rows.shards import ALONE, Shards
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fairbound.confidence.contrasts import Contrasts
-from fairbound.fairness.clustered import method_of_rows, with_shared_clusters
-from fairbound.fairness.findings import finding, nothing_found, stated_facts, unmeasured
-from fairbound.fairness.judging import Sets, loss_bounds, too_few_for_means
 from fairbound.fairness.scored import Finding, Scored
-from fairbound.fairness.values import loss_values
+from fairbound.fairness.verdicts.clustered import method_of_rows, with_shared_clusters
+from fairbound.fairness.verdicts.findings import finding, nothing_found, stated_facts, unmeasured
+from fairbound.fairness.verdicts.judging import Sets, loss_bounds, too_few_for_means
+from fairbound.fairness.verdicts.values import loss_values
 
 
 def judge_means(

@@ -1,0 +1,1 @@
+"""Verdicts on bounds from held-out rows: the values of groups, limits for their comparisons, and what is found."""
