@@ -29,6 +29,9 @@ class NoRowsError(DataError):
         super().__init__(message)
         self.columns = [str(name) for name in columns]
 
+    def __reduce__(self) -> tuple[type[NoRowsError], tuple[str, list[str]]]:
+        return type(self), (str(self), self.columns)
+
 
 class EmptyGroupError(DataError):
     """A group has no row for which a stated quantity is defined."""

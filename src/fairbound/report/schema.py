@@ -31,11 +31,14 @@ _TYPES = {
 
 
 class SchemaError(ValueError):
-    """An audit breaks the schema; ``path`` is the offending field."""
+    """An audit breaks the schema; ``path`` is the offending field, ``problem`` what is wrong with it."""
 
     def __init__(self, path: str, problem: str):
         super().__init__(f"{path} {problem} (schema {AUDIT_SCHEMA}, docs/audit-schema.md)")
-        self.path = path
+        self.path, self.problem = path, problem
+
+    def __reduce__(self) -> tuple[type[SchemaError], tuple[str, str]]:
+        return type(self), (self.path, self.problem)
 
 
 def validate(audit: Any) -> None:
