@@ -4,6 +4,7 @@ and judge its bounds on all decisions so far."""
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -47,6 +48,7 @@ from fairbound.cli.unfamiliar import scored
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.saving.folder import Folder, load_folder, model_folder
 from fairbound.monitoring import Monitor
+from fairbound.monitoring.stored import check_not_changed, state_file, stored_sum
 from fairbound.monitoring.tally import OTHER_LABELS
 from fairbound.report import write_audit
 from fairbound.rows.groups import Groups, label_text, texts_of
@@ -58,15 +60,24 @@ STATE = "monitor.json"
 CONFIDENCE = 0.95
 DECIDED = "the model's decisions"
 WATCH = " by a state begun without --label"
+WRITTEN_AGAIN = (
+    "The report was of other decisions than the state, as after a call that was cut short, and is written again."
+)
 
 
 class _NothingNewError(Exception):
     """A file holds no decision that can be counted now, as on a quiet day; the text says why."""
 
 
+class _CountedBeforeError(DataError):
+    """The rows of a file without ids were counted before."""
+
+
 def run_monitor(options: MonitorOptions) -> Outcome:
-    """Add the rows of the file, judge, and write the state, audit.json and report.html into the folder of the state."""
+    """Add the rows of the file, judge, and write audit.json, report.html and the state into the folder of the state. All are
+    staged before the first is replaced, and the state comes last: where a call is cut short, its file can be counted again."""
     path = options.state / STATE
+    before_reading = stored_sum(path)
     monitor = Monitor.load(path) if path.exists() else None
     if monitor is not None:
         check_same(options, monitor)
@@ -82,6 +93,10 @@ def run_monitor(options: MonitorOptions) -> Outcome:
             monitor, said = _added(options, options.data, monitor, folder)
         except _NothingNewError as quiet:
             return _unchanged(options, path, folder, f"{quiet} Nothing new was counted; the state is as it was.")
+        except _CountedBeforeError as again:
+            if monitor is None or _shows(options.state, monitor):
+                raise
+            return _unchanged(options, path, folder, f"{again} The state is as it was.")
         said += changed_groups(options.data, before, monitor.groups, rows, monitor.rows - rows)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
@@ -90,8 +105,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     if options.data is not None:
         said += other_columns(folder, options.label or label_of_training(folder), options.weights)
     found = _looked(options, monitor, said)
-    monitor.save(path)
-    write_audit(found, options.state)
+    check_not_changed(path, before_reading)
+    write_audit(found, options.state, last={STATE: state_file(monitor.to_dict())[0]})
     return _outcome(options, monitor, found, monitor.rows - rows, monitor.repeated - repeated)
 
 
@@ -116,7 +131,8 @@ def _outcome(options: MonitorOptions, monitor: Monitor, found: dict[str, Any], c
 
 def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: str) -> Outcome:
     """What the command says of a file of a quiet day. The exit code is 0, unless a bound was found violated, which
-    stays so; a monitor that is not begun stays so."""
+    stays so; a monitor that is not begun stays so. Where the report is of other decisions than the state, as after a call
+    that was cut short, it is written again, and the exit code is that of its verdict."""
     if not path.exists():
         bounds = bounds_for(options, None if folder is None else FairClassifier.load(folder))
         why += f" The monitor of {', '.join(bound.text for bound in bounds)} begins with the first decisions."
@@ -130,9 +146,22 @@ def _unchanged(options: MonitorOptions, path: Path, folder: Folder | None, why: 
         }
         return Outcome(summary | {"repeated": 0, "out": str(options.state)}, why)
     monitor = Monitor.load(path)
-    found = _looked(options, monitor, [why])
+    shown = _shows(options.state, monitor)
+    found = _looked(options, monitor, [why if shown else f"{why} {WRITTEN_AGAIN}"])
     outcome = _outcome(options, monitor, found, 0, 0)
-    return replace(outcome, exit_code=1 if outcome.exit_code == 1 else 0)
+    if shown:
+        return replace(outcome, exit_code=1 if outcome.exit_code == 1 else 0)
+    write_audit(found, options.state)
+    return outcome
+
+
+def _shows(folder: Path, monitor: Monitor) -> bool:
+    """Whether the audit.json in a folder is of the decisions that the monitor has counted."""
+    try:
+        shown = json.loads((folder / "audit.json").read_bytes())
+        return bool(shown["data"]["rows"] == monitor.rows and shown["monitoring"]["files"] == monitor.files)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOptions:
@@ -238,10 +267,10 @@ def _in_words_of_training(labels: Any, classifier: FairClassifier, options: Moni
 
 
 def _rows_of(options: MonitorOptions, data: str, monitor: Monitor | None, checksum: str) -> Any:
-    """The rows of a file. Raises: DataError for a file that was counted before; _NothingNewError for one without rows."""
+    """The rows of a file. Raises: _CountedBeforeError; _NothingNewError for one without rows."""
     for file in [] if monitor is None or options.id is not None else monitor.files:
         if file["sha256"] == checksum:
-            raise DataError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
+            raise _CountedBeforeError(f"{data} was counted before, as {file['name']}; its rows would count twice.")
     try:
         return read_table(data, **options.file_format)
     except NoRowsError as error:

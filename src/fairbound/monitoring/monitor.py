@@ -20,6 +20,7 @@ from fairbound.audits.groups import group_rows
 from fairbound.audits.impact import impact_tables
 from fairbound.base.checks import check_confidence
 from fairbound.base.errors import CheckpointError, DataError, OptionError
+from fairbound.base.files import atomic_write_bytes
 from fairbound.base.version import __version__
 from fairbound.fairness.bound import check_groups
 from fairbound.fairness.notions import Bound, constraints
@@ -30,7 +31,7 @@ from fairbound.monitoring.growth import said_of
 from fairbound.monitoring.history import History
 from fairbound.monitoring.judging import Shares, anytime_groups, check_watched, contradicted, judge_in_time
 from fairbound.monitoring.pairing import AreaTally
-from fairbound.monitoring.stored import read_state, stored_sum, write_state
+from fairbound.monitoring.stored import check_not_changed, read_state, state_file
 from fairbound.monitoring.tally import Tally
 from fairbound.rows.doubtful import doubtful_groups
 from fairbound.rows.groups import label_text
@@ -350,11 +351,10 @@ class Monitor:
         Raises: CheckpointError where the file is not the one this monitor was loaded from, or last saved to: another
             process has written it since, or there is one already.
         """
-        there = stored_sum(path)
-        if there != self._stored:
-            what = "is there already" if self._stored is None else "was changed since it was read"
-            raise CheckpointError(f"{str(path)!r} {what}; load it and add the rows to it, or save elsewhere.")
-        self._stored = write_state(path, self.to_dict())
+        check_not_changed(path, self._stored)
+        content, total = state_file(self.to_dict())
+        atomic_write_bytes(path, content)
+        self._stored = total
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Monitor:

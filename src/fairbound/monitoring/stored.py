@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import CheckpointError
-from fairbound.base.files import atomic_write_text
 
 
-def write_state(path: str | os.PathLike[str], state: dict[str, Any]) -> str:
-    """Write the state, and give its checksum; the old file stays until the new one is whole."""
+def state_file(state: dict[str, Any]) -> tuple[bytes, str]:
+    """The content of the file of a state, and the state's checksum."""
     text = _text(state)
-    atomic_write_text(Path(path), f'{{"sha256": "{_sum_of(text)}",\n"state": {text}}}\n')
-    return _sum_of(text)
+    total = _sum_of(text)
+    return f'{{"sha256": "{total}",\n"state": {text}}}\n'.encode(), total
+
+
+def check_not_changed(path: str | os.PathLike[str], known: str | None) -> None:
+    """Raises: CheckpointError where the file at `path` is not that of the checksum `known`, as `stored_sum` gives it: another
+    process has written it since, or there is one already."""
+    if stored_sum(path) != known:
+        what = "is there already" if known is None else "was changed since it was read"
+        raise CheckpointError(f"{str(path)!r} {what}; load it and add the rows to it, or save elsewhere.")
 
 
 def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:

@@ -40,11 +40,13 @@ def write_audit(
     folder: str | os.PathLike[str],
     also: Mapping[str, bytes] | None = None,
     removed: Sequence[str] = (),
+    last: Mapping[str, bytes] | None = None,
 ) -> tuple[Path, Path]:
     """Write ``audit.json`` and ``report.html`` into ``folder`` (made where missing) and return their paths; beside them
     the model card ``model_card.md`` and, where groups were compared, ``impact.csv``, the table of impact ratios
     (docs/evidence.md).
-    also: further files by name, replaced together with these. removed: files that go.
+    also: further files by name, replaced together with these. removed: files that go. last: files that stay as they are until
+    all others are replaced, as they vouch for them.
 
     Each file appears whole or not at all, and never beside the other one of an older audit. A page that cannot be drawn
     costs no numbers.
@@ -56,9 +58,8 @@ def write_audit(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     json_path, html_path = folder / "audit.json", folder / "report.html"
-    atomic_write_many(
-        folder, files, removed=["report.html", "impact.csv", *removed, *(name for name in files if "/" not in name)]
-    )
+    older = [name for name in files if "/" not in name]
+    atomic_write_many(folder, {**files, **(last or {})}, removed=[*older, "report.html", "impact.csv", *removed])
     if "report.html" not in files:
         try:
             audit_page(audit)
