@@ -18,6 +18,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.cli.audit_facts import data_facts
 from fairbound.cli.columns import in_file, in_label, labelled_table, listed, numbers_in, one_column
 from fairbound.cli.judging_options import ShiftOptions
+from fairbound.cli.older_files import check_no_other_model, left_by_others
 from fairbound.cli.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.rows import InputRows, read_rows
 from fairbound.cli.splitting import split_rows
@@ -46,6 +47,7 @@ def run_stream(options: StreamOptions) -> Outcome:
     """Learn chunk by chunk, judge on held-out rows, write weights.json and the report;
     the exit code is the verdict's."""
     bound = _one_area(options.constraint)
+    check_no_other_model(options.out)
     began = time.perf_counter()
     rows = read_rows(options)
     split = split_rows(rows, options.test_size, options.seed)
@@ -79,7 +81,8 @@ def run_stream(options: StreamOptions) -> Outcome:
         "constraint": bound.text, "kappa": made.kappa_, "met_on_sample": made.met_, "rows": made.rows_,
         "weights": dict(zip(encoder.feature_names, made.coef_.tolist(), strict=True)), "encoder": json.loads(encoder.to_json()),
     }  # fmt: skip
-    return written_audit(found, options.out, seconds, options.seed, {"weights.json": json_file(weights)})
+    files = {"weights.json": json_file(weights)}
+    return written_audit(found, options.out, seconds, options.seed, files, left_by_others(options.out, files))
 
 
 def run_shift(options: ShiftOptions) -> Outcome:
@@ -87,6 +90,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     scores.csv and the report."""
     bound = _one_area(options.constraint)
     check_not_read(options.out / SCORES, options.data)
+    check_no_other_model(options.out)
     began = time.perf_counter()
     frame, label, notes, _ = labelled_table(options)
     column = one_column(options.score, frame.columns, "--score")
@@ -118,7 +122,8 @@ def run_shift(options: ShiftOptions) -> Outcome:
     held = np.isin(np.arange(len(moved)), test).astype(int)
     scored = csv_file("row", "held_out", "score", lines=zip(frame.index, held, moved.tolist(), strict=True))
     files = {"shift.json": json_file(done), SCORES: scored}
-    return written_audit(found, options.out, time.perf_counter() - began, options.seed, files)
+    seconds, older = time.perf_counter() - began, left_by_others(options.out, files)
+    return written_audit(found, options.out, seconds, options.seed, files, older)
 
 
 def _made_worse(found: dict[str, Any]) -> list[str]:

@@ -41,6 +41,7 @@ from fairbound.cli.judged_model import (
     model_facts,
 )
 from fairbound.cli.judging_options import AuditOptions
+from fairbound.cli.older_files import check_no_other_run
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.regress import audit_numbers
 from fairbound.cli.row_warnings import said_of_rows
@@ -57,11 +58,12 @@ from fairbound.tables.parquet import is_parquet
 
 def run_audit(options: AuditOptions) -> Outcome:
     """Judge all rows of the file as held out and write audit.json and report.html."""
+    folder = None if options.model is None else load_folder(options.model)
+    check_no_other_run(options.out, folder)
     if options.label is None:
-        found = audited_decisions(options)
+        found = audited_decisions(options, folder)
         _explain_missing(found, options)
         return written_audit(found, options.out)
-    folder = None if options.model is None else load_folder(options.model)
     if options.chunk_rows is not None:
         return audit_in_parts(options, options.chunk_rows, folder)
     bounds = stated_bounds(options.constraint, options.cross)

@@ -40,7 +40,7 @@ from fairbound.cli.judged_model import (
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.saving.folder import Folder, load_folder
+from fairbound.estimators.saving.folder import Folder
 from fairbound.fairness.predictions import read_decisions
 from fairbound.rows.scores import as_logits, decided_scores
 from fairbound.tables import read_table
@@ -51,9 +51,8 @@ CHANCE = 4.0
 """Standard errors by which shares of positive decisions must differ to be spoken of."""
 
 
-def audited_decisions(options: AuditOptions) -> dict[str, Any]:
-    """The audit of a file's column of decisions or scores, or of a saved model on its rows, without outcomes."""
-    folder = None if options.model is None else load_folder(options.model)
+def audited_decisions(options: AuditOptions, folder: Folder | None) -> dict[str, Any]:
+    """The audit of a file's column of decisions or scores, or of the model saved in `folder` on its rows, without outcomes."""
     classifier = None if folder is None else model_of_two_classes(folder, options.positive)
     bounds = bounds_for(options, classifier)
     check_decisions_alone(bounds)

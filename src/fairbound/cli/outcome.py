@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -86,9 +87,13 @@ def written_audit(
     seconds: float | None = None,
     seed: int | None = None,
     files: Mapping[str, bytes] | None = None,
+    removed: Sequence[str] = (),
 ) -> Outcome:
-    """Write an audit to its folder, together with `files` by name; what the command says of it."""
-    write_audit(found, out, files)
+    """Write an audit to its folder, together with `files` by name; what the command says of it. removed: files that go."""
+    write_audit(found, out, files, removed)
+    for place in {(out / name).parent for name in removed} - {out}:
+        with contextlib.suppress(OSError):  # something of the user's is in it
+            place.rmdir()
     places = {Path(name).stem: name for name in files or ()}
     return audit_outcome(found, out, seconds, seed, [], places)
 

@@ -15,6 +15,7 @@ from fairbound.cli.bounds import bounds_for, stated_bounds
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_in, one_column
 from fairbound.cli.judged_model import model_facts
 from fairbound.cli.judging_options import AuditOptions
+from fairbound.cli.older_files import check_no_other_run
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_file
 from fairbound.cli.training import held_out, judged, parameters, reported, trained
@@ -58,9 +59,10 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     refused = ("threshold", "positive", "chunk_rows", "weights", "clusters")
     if any(getattr(options, name) is not None for name in refused):
         raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
+    folder = None if options.model is None else load_folder(options.model)
+    check_no_other_run(options.out, folder)
     frame, label, notes, _ = labelled_table(options)
     query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
-    folder = None if options.model is None else load_folder(options.model)
     ranker = None if folder is None else FairRanker.load(folder)
     bounds, warnings = bounds_for(options, ranker), list[str]()
     if ranker is None:

@@ -18,6 +18,7 @@ from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
 from fairbound.cli.audit_facts import add_own_model, data_facts
 from fairbound.cli.bounds import check_of_classes, stated_bounds
+from fairbound.cli.older_files import left_by_others
 from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress, written_audit
 from fairbound.cli.rows import read_rows
 from fairbound.cli.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
@@ -78,7 +79,8 @@ def fit_reduction(options: FitOptions) -> Outcome:
     decisions = csv_file(
         "row", "decision", "score", lines=zip(rows.places_of(test).tolist(), decided, scores.tolist(), strict=True)
     )
-    return written_audit(found, options.out, seconds, options.seed, {DECISIONS: decisions})
+    older = left_by_others(options.out, [DECISIONS])
+    return written_audit(found, options.out, seconds, options.seed, {DECISIONS: decisions}, older)
 
 
 def named_classifier(text: str, seed: int) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import plain
 from fairbound.cli.advice import for_commands
+from fairbound.cli.older_files import left_by_others
 from fairbound.cli.outcome import Outcome, audit_outcome
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.saving.folder import Folder, checksum_of, folder_contents, left_behind
+from fairbound.estimators.saving.folder import Folder, checksum_of, folder_contents
 from fairbound.estimators.saving.saved import parts_of
 from fairbound.report import write_audit
 from fairbound.tables.marks import BOTH, Mark
@@ -134,8 +135,8 @@ def written_fit(
     found["model"]["checksum"] = f"sha256:{checksum_of(contents)}"
     files = {f"model/{name}": data for name, data in contents.items()}
     records = "".join(json.dumps(plain(row), allow_nan=False) + "\n" for row in model.solution_.records)
-    older = [f"model/{name}" for name in left_behind(out / "model", contents)]
-    write_audit(found, out, files | {"records.jsonl": records.encode(), HELD_OUT: held}, older)
+    files |= {"records.jsonl": records.encode(), HELD_OUT: held}
+    write_audit(found, out, files, left_by_others(out, files))
     facts = model.fit_report_
     places = {"model": "model", "training records": "records.jsonl", "rows held out": HELD_OUT}
     outcome = audit_outcome(found, out, facts["seconds"], facts["seed"], lines, places)

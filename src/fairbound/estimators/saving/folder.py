@@ -84,11 +84,17 @@ def save_folder(
 
 def left_behind(folder: Path, contents: Mapping[str, bytes]) -> list[str]:
     """The files of the model in `folder` that a new one, of these files, does not replace."""
+    return [name for name in files_of_model(folder) if name not in contents]
+
+
+def files_of_model(folder: Path) -> list[str]:
+    """The files of the model that is saved in `folder`, first the one without which it does not load; [] where there is none."""
     try:
-        names = list(json.loads((folder / _MANIFEST).read_bytes())["files"])
+        manifest = json.loads((folder / _MANIFEST).read_bytes())
+        names = list(manifest["files"]) if manifest["format"] == FORMAT else []
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return [name for name in names if Path(name).name == name and name not in contents]
+    return [_MANIFEST, *(name for name in names if Path(name).name == name)] if names else []
 
 
 def folder_contents(
