@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import json
 import logging
 import sys
 import traceback
@@ -18,7 +17,7 @@ from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli import data_options, judging_options, training_options
 from fairbound.cli.advice import for_commands
-from fairbound.cli.streams import lasting_streams
+from fairbound.cli.streams import json_line, lasting_streams
 from fairbound.cli.typer_commands import Debug, add, given_twice, joined, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
@@ -113,7 +112,7 @@ def _refused(reason: str, as_json: bool) -> int:
     """Of a model that could not be certified; a reader of --json gets an object too."""
     if as_json:
         said = {"verdict": "insufficient", "refused": True, "reason": reason, "exit_code": NOT_CONFIRMED}
-        print(json.dumps(said, ensure_ascii=False))
+        print(json_line(said))
         sys.stdout.flush()
     return _fail(reason, NOT_CONFIRMED)
 

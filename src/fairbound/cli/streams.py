@@ -1,9 +1,12 @@
-"""Standard output and standard error whose reader may have gone, as `head -1` has after one line. What he does not read
-is dropped, so that a command does all its work and ends with its own exit code."""
+"""Standard output and standard error whose reader may have gone, as `head -1` has after one line, or whose encoding lacks
+characters, as ASCII does. What nobody reads is dropped, and what cannot be written is written otherwise, so that a command does
+all its work and ends with its own exit code."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -43,6 +46,43 @@ class _Unread:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
+PLAIN = dict(zip("╭╮╰╯├┤┬┴┼│─–−“”‘’≤≥…", (*"+++++++++|---\"\"''", "<=", ">=", "..."), strict=True))
+"""What stands for signs of tables and sentences where an encoding lacks them."""
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """What is written in place of characters that an encoding lacks, as `codecs.register_error` takes it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end
+
+
+codecs.register_error("fairbound.plainly", _plainly)
+
+
+@contextlib.contextmanager
+def _writable(stream: Any) -> Iterator[None]:
+    """Within, the stream takes characters that its encoding lacks."""
+    before = getattr(stream, "errors", None)
+    if before is None or not hasattr(stream, "reconfigure"):
+        yield
+        return
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+        stream.reconfigure(errors="fairbound.plainly")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            stream.reconfigure(errors=before)
+
+
+def json_line(facts: Any) -> str:
+    """Facts as JSON that standard output can write: characters beyond ASCII as escapes where it is not in Unicode."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return json.dumps(facts, ensure_ascii=not codecs.lookup(encoding).name.startswith("utf"), allow_nan=False)
+
+
 @contextlib.contextmanager
 def lasting_streams() -> Iterator[None]:
     """Within, standard output and standard error take all that is written, whether anybody reads it or not."""
@@ -50,7 +90,8 @@ def lasting_streams() -> Iterator[None]:
     own = _Unread(sys.stdout), _Unread(sys.stderr)
     sys.stdout, sys.stderr = own  # type: ignore[assignment]
     try:
-        yield
+        with _writable(before[0]), _writable(before[1]):
+            yield
     finally:
         for stream in own:
             try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
@@ -11,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 from fairbound.base.errors import DataError
 from fairbound.base.locks import output_folder
+from fairbound.cli.streams import json_line
 
 try:
     import typer
@@ -47,7 +47,7 @@ def add(app: Any, command: str, options: type) -> None:
             raise DataError(error.strerror or str(error)) from error
         if outcome.text:  # of several processes one alone speaks
             facts = {**outcome.summary, "exit_code": int(outcome.exit_code)}
-            print(json.dumps(facts, ensure_ascii=False, allow_nan=False) if as_json else outcome.text)
+            print(json_line(facts) if as_json else outcome.text)
         return int(outcome.exit_code)
 
     hints = get_type_hints(options, include_extras=True)

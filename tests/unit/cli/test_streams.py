@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import os
 import subprocess
 import sys
@@ -78,3 +80,41 @@ def test_a_file_to_write_whose_reader_goes_is_an_error(run, monkeypatch):
     monkeypatch.setattr(datasets, "list_datasets", gone)
     code, _, said = run("datasets", "list")
     assert code == 2 and "could not write 'p'" in said
+
+
+@pytest.fixture
+def printed(audited, tmp_path, monkeypatch):
+    """(exit code, standard output) of an audit with a group "Mé日", for an encoding and what is done with its errors."""
+    file = tmp_path / "d.csv"
+    file.write_text(file.read_text().replace("\nM", "\nMé日"), encoding="utf-8")
+
+    def call(encoding, errors, *more):
+        out = io.BytesIO()
+        stream = io.TextIOWrapper(out, encoding=encoding, errors=errors)
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", stream)
+            code = cli.main([str(word) for word in (*audited, *more)])
+        stream.flush()
+        assert stream.errors == errors
+        return code, out.getvalue().decode(encoding)
+
+    return call
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_a_verdict_is_printed_in_any_encoding(printed, encoding, errors):
+    """Of a console without Unicode, as of LC_ALL=C: what it lacks is written otherwise, and the exit code is the verdict's."""
+    code, text = printed(encoding, errors)
+    table, group = {
+        "ascii": ("| constraint ", r"M\xe9\u65e5"),
+        "latin-1": ("| constraint ", r"Mé\u65e5"),
+        "utf-8": ("│ constraint ", "Mé日"),
+    }[encoding]
+    assert code == 0 and text.startswith("Bound met") and table in text and group in text
+    code, text = printed(encoding, errors, "--json")
+    said = json.loads(text)
+    assert code == said["exit_code"] == 0 and set(said["constraints"][0]["groups"]) == {"F", "Mé日"}
+    assert ("日" in text) == (encoding == "utf-8")
+    code, text = printed(encoding, errors, "--constraint", "demographic_parity_ratio >= 0.99999")
+    assert code == 3 and "Not enough evidence" in text
