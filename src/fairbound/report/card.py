@@ -17,6 +17,9 @@ COLUMNS = (
     "scoring_impact_ratio", "left_out", "below_four_fifths", "fisher_p_value", "small_sample",
 )  # fmt: skip
 
+PIPELINES = ("tabular-classification", "tabular-regression")
+"""The tasks that registries know as pipelines; of rankings they have none."""
+
 
 def impact_csv(audit: dict[str, Any]) -> str:
     """One line per category and intersection, one for the rows of an unknown category;
@@ -52,11 +55,13 @@ def _metadata(audit: dict[str, Any]) -> Iterator[str]:
     yield "---"
     yield "library_name: fairbound"
     yield f"tags: {_yaml(list(dict.fromkeys(tags)))}"
-    yield f"pipeline_tag: {_yaml('tabular-classification')}"
+    task = words.task(audit)
+    if task in PIPELINES:
+        yield f"pipeline_tag: {_yaml(task)}"
     yield "model-index:"
     yield f"  - name: {_yaml(audit['title'])}"
     yield "    results:"
-    yield "      - task: {type: tabular-classification}"
+    yield f"      - task: {{type: {_yaml(task)}}}"
     yield f"        dataset: {{name: {_yaml(data['name'])}, type: tabular, revision: {_yaml(data['checksum'])}}}"
     yield "        metrics:"
     for name, value in audit["metrics"].items():
@@ -105,8 +110,7 @@ def _body(audit: dict[str, Any]) -> Iterator[str]:
         yield from _table(
             ("bound", "measured", "at least", "at most", "confidence", "verdict"),
             (
-                [c["text"], *(words.number(c[k], absent="–") for k in ("value", "lower", "upper")),
-                 words.percent(c["confidence"]), words.VERDICTS[c["verdict"]].lower()]
+                [c["text"], *words.beside_bound(c), words.percent(c["confidence"]), words.VERDICTS[c["verdict"]].lower()]
                 for c in audit["constraints"]
             ),
         )  # fmt: skip

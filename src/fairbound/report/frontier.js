@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("models").textContent);
+  const data = JSON.parse(document.getElementById("data").textContent);
   const slider = document.getElementById("bound"), by = (id) => document.getElementById(id);
   const percent = (v) => (v === null ? "–" : (100 * v).toFixed(1) + " %");
   const words = { met: "bound met", insufficient: "not enough evidence", violated: "bound violated" };

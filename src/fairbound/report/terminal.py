@@ -81,7 +81,9 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         parts.insert(0, f"Certificate: {printable(made['said'])}\n{free} {words.certified_price(made)}")
     if audit["constraints"]:
         heads = ("constraint", "bound", "measured", "at least", "at most", "verdict")
-        cells = [(c["text"], words.bound(c["bound"]), *_numbers(c), _verdict(c)) for c in audit["constraints"]]
+        cells = [
+            (c["text"], words.bound(c["bound"]), *words.beside_bound(c), _verdict(c)) for c in audit["constraints"]
+        ]
         parts.append(grid(f"Constraints on {words.judged_rows(audit)}", heads, cells, ("verdict",), width))
     if audit["comparison"]:
         texts = compared(audit)
@@ -149,11 +151,6 @@ def _groups(made: dict[str, Any], width: int) -> str:
 def _rate(group: dict[str, Any], name: str) -> str:
     found = group["rates"].get(name)
     return "–" if found is None else words.number(found["value"], 3)
-
-
-def _numbers(c: dict[str, Any]) -> list[str]:
-    ends = (words.number(c[k], beside=c["bound"], absent="–") for k in ("lower", "upper"))
-    return [words.number(c["value"], beside=c["bound"]), *ends]
 
 
 def _verdict(c: dict[str, Any]) -> str:

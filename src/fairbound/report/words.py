@@ -112,6 +112,13 @@ def number(value: float | None, digits: int = 4, beside: float | None = None, ab
     return text.replace("-", "−") if float(text) else text.lstrip("-")
 
 
+def beside_bound(constraint: dict[str, Any]) -> list[str]:
+    """The value of a bound and its lower and upper limit, each told from the number that was stated."""
+    limit = constraint["bound"]
+    ends = (number(constraint[end], beside=limit, absent="–") for end in ("lower", "upper"))
+    return [number(constraint["value"], beside=limit), *ends]
+
+
 def figures(value: float) -> str:
     """``value`` with three significant figures, as of weights, whose units differ."""
     return f"{value:.3g}".replace("-", "−")
@@ -169,6 +176,13 @@ def unit(audit: dict[str, Any]) -> str:
     or decisions, of a monitor or without outcomes."""
     decisions = audit.get("monitoring") or decisions_alone(audit)
     return "rows" if audit["data"].get("trained_on") else "decisions" if decisions else "held-out rows"
+
+
+def task(audit: dict[str, Any]) -> str:
+    """What the model judged does, as registries of models call it."""
+    if "root_mean_squared_error" in audit["metrics"]:
+        return "tabular-regression"
+    return "ranking" if "ndcg" in audit["metrics"] else "tabular-classification"
 
 
 def decisions_alone(audit: dict[str, Any]) -> bool:

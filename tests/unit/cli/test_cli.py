@@ -395,7 +395,7 @@ def test_a_frontier_lists_every_model_and_draws_it(run, csv, tmp_path):
     assert all(p["train_value"] <= p["bound"] for p in found["points"] if p["feasible"])
     assert json.loads((tmp_path / "f" / "frontier.json").read_text()) | {"exit_code": 0} == found
     page = (tmp_path / "f" / "report.html").read_text()
-    scripts = ['<script type="application/json" id="models">', "<script>"]  # the control that moves the bound
+    scripts = ['<script type="application/json" id="data">', "<script>"]  # the control that moves the bound
     assert re.findall("<script[^>]*>", page) == scripts and "<svg" in page
     assert 'src="http' not in page and "@import" not in page
     assert (tmp_path / "f" / "frontier.png").read_bytes().startswith(b"\x89PNG")

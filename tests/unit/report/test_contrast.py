@@ -111,6 +111,19 @@ def test_the_page_of_a_comparison_says_what_is_clear_and_what_not():
     assert "<script" not in compare_page(hostile)
 
 
+def test_no_element_has_the_name_of_another():
+    """Of audits tests/unit/report/test_report.py says so."""
+    for page in (frontier_page(frontier()), compare_page(comparison())):
+        names = re.findall(r'<[^>]*\sid="([^"]*)"', page)
+        assert len(names) > 4 and len(set(names)) == len(names), sorted(names)
+
+
+def test_limits_of_a_frontier_s_models_are_told_from_the_bound():
+    result = frontier()
+    result["points"][1] |= {"lower": 0.049996, "upper": 0.050004}
+    assert "0.049996 to 0.050004" in frontier_page(result)
+
+
 FAINT = """
 (() => {
   const read = (text) => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);

@@ -110,6 +110,28 @@ def test_the_card_says_that_limits_are_one_sided_and_by_which_method():
         assert f"- {c['text']}: {c['method']}".replace("_", r"\_").replace("<", "&lt;") in card
 
 
+def test_the_card_says_for_registries_what_the_model_does():
+    rng = np.random.default_rng(0)
+    y, sex, query = rng.integers(0, 3, 300), np.repeat(["f", "m"], 150), np.repeat(np.arange(30), 10)
+    tags = {
+        "tabular-classification": fb.audit(y == 1, y == 1, sex, "demographic_parity <= 0.1"),
+        "tabular-regression": fb.audit(y + 0.1, y * 1.0, sex, "residual_gap[largest=8] <= 1"),
+        "ranking": fb.audit(rng.random(300), y, sex, qid=query),
+    }
+    for task, audit in tags.items():
+        card = model_card(audit)
+        assert re.findall(r"task: {type: (.*)}", card) == [f'"{task}"']
+        assert re.findall("pipeline_tag: (.*)", card) == ([] if task == "ranking" else [f'"{task}"'])
+
+
+def test_the_card_shows_numbers_apart_from_a_bound_that_they_are_near_to():
+    """As the page and the terminal do: 0.1000 is within a bound of 0.1, and 0.10003 is not."""
+    audit = examples.large_violated()
+    audit["constraints"][0] |= {"bound": 0.1, "value": 0.10003, "lower": 0.100004, "upper": 0.11}
+    for text in (model_card(audit), report.audit_page(audit), report.table(audit)):
+        assert "0.10003" in text and "0.100004" in text and "0.1000 " not in text
+
+
 def test_the_page_of_a_frontier_calls_its_limits_one_sided():
     point = {"bound": 0.1, "seed": 0, "accuracy": 0.8, "auc": 0.8, "value": 0.05, "lower": 0.01, "upper": 0.09}
     point |= {"train_value": 0.05, "verdict": "met"}

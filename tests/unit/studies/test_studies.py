@@ -573,6 +573,8 @@ def test_the_page_of_a_tuned_study_shows_what_was_chosen_and_warns_where_nothing
 
     page = write_report(run.out).read_text(encoding="utf-8")
     assert page.count(chosen["alm"]["warning"]) == 1
+    names = re.findall(r'<[^>]*\sid="([^"]*)"', page)
+    assert names and len(set(names)) == len(names)
 
 
 def test_a_best_iterate_that_misses_the_bound_is_not_called_verified(tmp_path):
