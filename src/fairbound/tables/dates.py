@@ -51,6 +51,17 @@ def no_date(column: Column, order: str = "") -> str | None:
     return next((text for text in column.categories if _days((text,), order) is None), None)
 
 
+def other_order(text: str, order: str) -> str:
+    """Why a text is no such date though it is one with slashes: another part comes first; "" where that is not why.
+    order: of dates."""
+    found = [first for first in (MONTH_FIRST, DAY_FIRST) if _days((text,), first) is not None]
+    if not found or order not in ("", MONTH_FIRST, DAY_FIRST):
+        return ""
+    if order:
+        return f"in which the {order.replace(' first', '')} does not come first, as it did in training"
+    return "and training does not tell whether the month or the day comes first in them"
+
+
 def order_of(texts: Sequence[str]) -> str:
     """CLOCK where all texts are times of a day, DURATION where all are durations; what comes first in dates with slashes, ""
     where their days do not tell or there are none."""

@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.errors import DataError
 from fairbound.tables.cells import DURATION, MISSING
 from fairbound.tables.columns import Column, as_category, as_number, has_leading_zero, is_number
-from fairbound.tables.dates import as_days, no_date
+from fairbound.tables.dates import as_days, no_date, other_order
 from fairbound.tables.notation import Notations
 from fairbound.tables.numbers import NumberFeature, slices
 from fairbound.tables.options import TableOptions
@@ -226,7 +226,13 @@ def converted(column: Column, spec: Feature) -> Column:
             now = f"no {was}"
         elif was == "dates" and not spec.order:
             was = "dates or durations"  # folders written before they were told apart say neither
-        such = f", such as {no_date(column, spec.order)!r}" if column.coded else ""
+        text = no_date(column, spec.order) if column.coded else None
+        if text is not None and (why := other_order(text, spec.order)):
+            raise DataError(
+                f"column {spec.name!r} holds dates such as {text!r} now, {why}. Write them as in training, or with the year first, as "
+                "2024-05-31."
+            )
+        such = "" if text is None else f", such as {text!r}"
         raise DataError(
             f"column {spec.name!r} held {was} in training and holds {now} now{such}. Convert it as for training."
         )

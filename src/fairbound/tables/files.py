@@ -18,7 +18,7 @@ from fairbound.tables.amounts import OTHER_MARK, Said, Written, of_other_mark, r
 from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
 from fairbound.tables.marks import ALIKE, BOTH, Mark, Marks
 from fairbound.tables.notation import MISSING_WORDS
-from fairbound.tables.opening import DAMAGED, check_plain, damaged, how_written, opened, read_text, undecoded
+from fairbound.tables.opening import DAMAGED, check_plain, damaged, how_written, opened, read_text, undecoded_line
 from fairbound.tables.parquet import check_written, is_parquet, parquet_parts, whole_numbers
 from fairbound.tables.records import before_header, check_widths, first_lines, line_of, sniff
 
@@ -208,7 +208,7 @@ def csv_parts(
     except DAMAGED as error:
         raise damaged(path, error) from error
     except UnicodeError as error:
-        raise undecoded(f"{path}: the header line", encoding, error) from None
+        raise undecoded_line(path, zipped, encoding, error) from None
     _check_header(path, header, reading.told)
     how = {
         **_as_read(first, separator, reading.known_mark(separator, decimal, kinds)),
@@ -231,7 +231,7 @@ def csv_parts(
             _warn(path, said.lines(list(frame)))
             yield frame
     except UnicodeError as error:
-        raise undecoded(f"{path}: the file", encoding, error) from None
+        raise undecoded_line(path, zipped, encoding, error) from None
     except DAMAGED as error:
         raise damaged(path, error) from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

@@ -74,6 +74,21 @@ def undecoded(what: str, encoding: str, error: UnicodeError) -> DataError:
     )
 
 
+def undecoded_line(path: Path, zipped: bool, encoding: str, error: UnicodeError) -> DataError:
+    """`undecoded` of the first line that is not in the encoding of a file that is read in parts. error: that came while reading,
+    whose part of the file does not tell the line."""
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    try:
+        with gzip.open(path) if zipped else path.open("rb") as file:
+            while part := file.read(1 << 20):
+                line += decoder.decode(part).count("\n")
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError as first:
+        line += first.object.count(b"\n", 0, first.start)
+        return undecoded(f"{path}: line {line}", encoding, first)
+    return undecoded(f"{path}: the file", encoding, error)
+
+
 def check_plain(path: Path) -> None:
     """Raises: DataError for a pipe or a device, whose rows can be read once at most, or never, and for standard input."""
     if str(path) == "-" and not path.exists():
