@@ -22,6 +22,7 @@ from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.facts.fit_report import fit_report
 from fairbound.estimators.facts.fit_warnings import ROUNDING, missed_words, warn_of_fit
+from fairbound.estimators.facts.trajectory import trajectory
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.linear.penalty import penalised
 from fairbound.estimators.parameter_checks import check_options
@@ -59,8 +60,9 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         value, as in "group_squared_error[largest=10] <= 0.5".
     Further options are as in FairClassifier.
 
-    After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_ and
-        fit_report_ (plain data; "feasible" says whether every bound is met on the training rows).
+    After fit: constraints_ (the bounds with their thresholds), encoder_, groups_, n_features_in_, solution_, fit_report_
+        (plain data; "feasible" says whether every bound is met on the training rows) and trajectory_ (loss, bounds and
+        multipliers over training, docs/audit-schema.md; in units of the label).
     """
 
     _: KW_ONLY
@@ -114,6 +116,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         trained = trained_by(self, made, choice, limit, seed, x0)
         truth = groups, weights, targets
         trained, predicted = self._met_by_predictions(X, trained, choice.automatic, *truth)
+        self.trajectory_ = self._over_training(trained, scaled)
         facts = fit_report(trained, seed, self.encoder_report_, notes, groups)
         for name in ("warnings", "small_groups", "remarks"):
             facts[name] = [_as_stated(line, stated, scaled) for line in facts[name]]
@@ -215,6 +218,20 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
             "train_loss": float(np.average((predicted - targets) ** 2, weights=weights)),
         }
 
+    def _over_training(self, trained: Trained, scaled: Sequence[Any]) -> dict[str, Any]:
+        """The trajectory of training, which knew the labels and the bounds `scaled`, in units of the labels."""
+        found, stated = trajectory(trained.solution.records, trained.problem.plan), self.constraints_
+        in_units = {
+            own.text: (found["constraints"][b.text], own.unit(self.scale_))
+            for own, b in zip(stated, scaled, strict=True)
+        }
+        return found | {
+            "loss": _times(found["loss"], self.scale_**2),
+            "constraints": {text: _times(values, unit) for text, (values, unit) in in_units.items()},
+            "bounds": {bound.text: float(bound.stated) for bound in stated},
+            "multipliers": {_named_as(name, stated, scaled): v for name, v in found["multipliers"].items()},
+        }
+
     # -- predicting ---------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
@@ -256,6 +273,18 @@ def regression_bounds(stated: Sequence[Any]) -> tuple[Any, ...]:
                 "prediction_parity."
             )
     return tuple(stated)
+
+
+def _named_as(name: str, stated: Sequence[Any], scaled: Sequence[Any]) -> str:
+    """The name of a constraint on the scaled labels, with a threshold at its end as it was stated."""
+    pairs = (
+        pair for own, other in zip(stated, scaled, strict=True) for pair in zip(own.tails, other.tails, strict=True)
+    )
+    return next((name.removesuffix(other) + own for own, other in pairs if other and name.endswith(other)), name)
+
+
+def _times(values: Sequence[float | None], unit: float) -> list[float | None]:
+    return [None if value is None else value * unit for value in values]
 
 
 def _mean_and_spread(targets: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:

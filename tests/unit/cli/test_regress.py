@@ -65,6 +65,13 @@ def test_it_trains_judges_and_is_audited_again(table, capsys):
     assert again["warnings"][-1].startswith("This is the file that the model was trained on")
     records = [json.loads(line) for line in Path("out/records.jsonl").read_text().splitlines()]
     assert [r["step"] for r in records[:1]] == [0] and len(records) > 1
+    assert audit["trajectory"]["steps"] == [r["step"] for r in records]
+    again, third = (Path(name, "report.html").read_text() for name in ("out", "again"))
+    assert (
+        f"{len(records)} points were recorded." in again
+        and "No trajectory" not in third
+        and 'id="training"' not in third
+    )
     wider = ["--constraint", "residual_gap <= 0.15"]
     assert main(["audit", *arguments, "--model", "out/model", "--out", "again", *wider, "--json"]) == 0
     capsys.readouterr()

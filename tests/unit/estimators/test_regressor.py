@@ -363,3 +363,26 @@ def test_a_bound_of_exactly_0_on_numbers_is_met_to_rounding():
     assert zero == pytest.approx(2e-6) and near == 0 == constraint("group_squared_error <= 0").rounding(2.0)
     with pytest.warns(ConvergenceWarning, match="residual_gap <= 0 is 0.*Loosen the bounds"):
         fb.FairRegressor("residual_gap <= 0", budget="1 steps", algorithm="alm").fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+@pytest.mark.parametrize(
+    "stated", ["residual_gap <= {}", "group_squared_error <= {}", "prediction_parity[at={}] <= 0.1"]
+)
+def test_the_trajectory_is_in_units_of_the_label(stated, scale):
+    """It begins at the mean of the labels, predicted for everyone."""
+    X, y, sex = rows(scale=scale)
+    number = 40.5 * scale if "parity" in stated else 2 * scale**2 if "squared" in stated else 0.1 * scale
+    fair = fb.FairRegressor(stated.format(number), random_state=0).fit(X, y, sex)
+    found, (bound,) = fair.trajectory_, fair.constraints_
+    assert found["steps"] == [row["step"] for row in fair.solution_.records]
+    assert found["loss"][0] == pytest.approx(y.var()) and found["loss"][-1] < y.var()
+    mean = np.full(len(y), y.mean())
+    at = (number,) if "parity" in stated else ()
+    (values,) = found["constraints"].values()
+    assert values[0] == pytest.approx(by_hand(bound.name, mean, y, sex, at))
+    assert values[-1] == pytest.approx(fair.fit_report_["constraints"][0]["train_value"], rel=0.01, abs=0.01)
+    assert found["bounds"] == {bound.text: pytest.approx(bound.stated)}
+    assert (
+        all(name.endswith(f", above {number:g}") == bool(at) for name in found["multipliers"]) and found["multipliers"]
+    )
