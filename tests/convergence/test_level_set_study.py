@@ -16,6 +16,7 @@ from scipy import stats
 from fairbound.base import series
 from fairbound.base.errors import DataError, OptionError
 from fairbound.instances import exact, instance
+from fairbound.report.study_page import _cell
 from fairbound.solver.solve import solve
 from fairbound.studies import level_set, load_spec, run_study
 from fairbound.studies.library import parse
@@ -407,6 +408,15 @@ def test_gaps_are_those_of_feasible_answers_so_far():
     assert (row["lower"], row["upper"]) == (pytest.approx(low), pytest.approx(high))
     row = by["ynw", "runs with every outer iterate feasible"]
     assert row["ours"] is None and row["n"] == 0 and by["ynw", "outer iterates"]["ours"] is None
+
+
+def test_what_a_method_lacks_is_a_dash_and_a_gap_that_it_never_reaches_infinite():
+    none = made_up("dfls", 0, [(0, 3.0, -1.0, 0), (2, 3.0, -1.0, 0)])  # no outer iterate, and so no answer
+    results, _ = summary_of(STUDY, [*OURS, *YNW, none])
+    shown = {(r["row"], r["column"]): _cell(r, 3, False)["value"] for r in results}
+    assert shown["ynw", "outer iterates"] == "–" and shown["dfls", "outer iterates"] == "0"
+    assert shown["dfls", "evaluations that are feasible"] == "–"
+    assert shown["dfls", "passes to the first feasible iterate"] == shown["ynw", "relative gap at 2 passes"] == "∞"
 
 
 def test_findings_name_where_the_subject_is_not_below():

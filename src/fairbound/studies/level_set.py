@@ -32,7 +32,8 @@ from fairbound.studies.task import Row, Run, Task
 
 AXES = ("passes", "steps", "iterations")
 EVERY, OUTER = "runs with every outer iterate feasible", "outer iterates"
-STATISTICS = {EVERY: "share", "*": "quartiles"}
+FEASIBLE = "evaluations that are feasible"
+STATISTICS = {EVERY: "share", OUTER: "known", FEASIBLE: "known", "*": "quartiles"}
 LEVEL = 1e-9  # relative gaps below this, or below what the optimum's certificate leaves open, are not told apart
 
 
@@ -139,9 +140,9 @@ def numbers(run: Run, compare: Compare) -> dict[str, float | None]:
     }
     feasible = [i for i, r in enumerate(path.records) if r["feasible"]]
     out[f"{unit} to the first feasible iterate"] = float(path.at[feasible[0]]) if feasible else np.inf
-    out[OUTER] = len(path.updates) if path.has_outer else np.inf
+    out[OUTER] = len(path.updates) if path.has_outer else None
     answers = [r["feasible"] for r in path.records if r["answer"]]
-    out["evaluations that are feasible"] = float(np.mean(answers)) if answers else np.inf
+    out[FEASIBLE] = float(np.mean(answers)) if answers else None
     good = all(path.records[i]["worst"] <= 0 for i in path.updates)
     out[EVERY] = float(good) if len(path.updates) else None
     out[unit], out["steps"], out["seconds"] = float(path.at[-1]), run.result["steps"], run.result["seconds"]

@@ -8,6 +8,7 @@ statistic over runs is one of
     mean       with the standard deviation (n - 1) as std
     reached    median of the runs that have a value
     quartiles  median, with the quartiles as lower and upper; an infinite value is null
+    known      the same of the runs that have a value
     share      of runs whose value is 1, with its Clopper-Pearson interval (95 %) as lower and upper
 """
 
@@ -31,6 +32,7 @@ from fairbound.studies.task import Run
 WORDS = {
     "mean": "mean", "reached": "median of the runs that reach it",
     "quartiles": "median and quartiles over runs; a run without a value is infinite (null)",
+    "known": "median and quartiles over the runs that have a value",
     "share": "share of runs, with its Clopper-Pearson interval (95 %)",
 }  # fmt: skip
 Numbers = Mapping[str, Mapping[int, float | None]]
@@ -170,6 +172,11 @@ def _quartiles(values: Sequence[float | None]) -> dict[str, Any]:
     return {"ours": ends["median"], "lower": ends["q25"], "upper": ends["q75"], "n": n}
 
 
+def _known_quartiles(values: Sequence[float | None]) -> dict[str, Any]:
+    known = [v for v in values if v is not None]
+    return _quartiles(known) if known else {"ours": None, "n": 0}
+
+
 def _share(values: Sequence[float | None]) -> dict[str, Any]:
     known = _known(values)
     if not len(known):
@@ -179,4 +186,4 @@ def _share(values: Sequence[float | None]) -> dict[str, Any]:
     return {"ours": good / len(known), "lower": float(lower), "upper": float(upper), "n": len(known)}
 
 
-_STATISTICS = {"mean": _mean, "reached": _reached, "quartiles": _quartiles, "share": _share}
+_STATISTICS = {"mean": _mean, "reached": _reached, "quartiles": _quartiles, "known": _known_quartiles, "share": _share}

@@ -687,6 +687,7 @@ def test_statistics_over_runs_by_hand():
     assert row([4.0], "mean") == (4.0, None, None, None, 1) and row([None], "mean") == (None, None, None, None, 0)
     assert row([4.0, None, 1.0, 2.0], "reached") == (2.0, None, None, None, 3)
     assert row([1.0, 2.0, math.inf], "quartiles") == (2.0, None, 1.5, None, 2)
+    assert row([1.0, 2.0, None, 4.0], "known") == (2.0, None, 1.5, 3.0, 3) and row([None], "known")[0] is None
     low, high = stats.beta.ppf([0.025, 0.975], [1, 2], [2, 1])
     assert row([1.0, 0.0, None], "share") == (0.5, None, pytest.approx(low), pytest.approx(high), 2)
     assert row([None], "share") == (None, None, None, None, 0)
