@@ -18,7 +18,7 @@ from fairbound.base.interrupts import INTERRUPTED
 from fairbound.cli import data_options, judging_options, training_options
 from fairbound.cli.advice import for_commands
 from fairbound.cli.streams import json_line, lasting_streams
-from fairbound.cli.typer_commands import Debug, add, given_twice, joined, option, typer
+from fairbound.cli.typer_commands import Debug, add, given_nothing, given_twice, joined, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
 SELDOM = 100_000, 20, 100
@@ -45,6 +45,8 @@ def _run(arguments: list[str]) -> int:
     arguments = joined(arguments, LISTS)
     if (twice := given_twice(arguments)) is not None:
         return _fail(f"the option {twice} is given twice; give it once.")
+    if (empty := given_nothing(arguments)) is not None:
+        return _fail(f"{empty} is given an empty value, as of a shell variable that is not set; '.' is this folder.")
     debug, quiet, progress = (f"--{word}" in arguments for word in ("debug", "quiet", "progress"))
     if quiet and progress:
         return _fail("--quiet and --progress exclude each other; give one of them.")

@@ -3,16 +3,17 @@ the command line and pytest."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fairbound.base.errors import OptionError
+from fairbound.base.errors import FairboundError, OptionError
 from fairbound.base.locks import output_folder
 from fairbound.base.verdicts import about, direction, in_clusters, left_out, odds, scarce
 from fairbound.cli.audit import run_audit
@@ -91,7 +92,7 @@ def check(config: str | Path) -> Gate:
             "a baseline is compared row by row, which takes rows for independent; leave baseline or clusters out."
         )
     asked = _options(stated, config.parent)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _errors_in_keys():
         options = AuditOptions(**{"out": Path(folder), **asked})
         with output_folder(options.folder):
             outcome = run_audit(options)
@@ -102,7 +103,8 @@ def check(config: str | Path) -> Gate:
     broken += _too_low(summary, stated.get("least", {}))
     compared_to: list[str] = []
     if "baseline" in stated:
-        worse, compared_to = _beside_baseline(stated, asked, config.parent)
+        with _errors_in_keys():
+            worse, compared_to = _beside_baseline(stated, asked, config.parent)
         broken += worse
     code = 1 if broken else 3 if wanting else 0
     measured = [_found(c) for c in summary["constraints"]]
@@ -111,6 +113,16 @@ def check(config: str | Path) -> Gate:
     ]
     measured += compared_to
     return Gate(not broken and not wanting, code, (*broken, *wanting), tuple(measured), summary)
+
+
+@contextlib.contextmanager
+def _errors_in_keys() -> Iterator[None]:
+    """Within, errors name keys of the file as `_in_keys` does."""
+    try:
+        yield
+    except FairboundError as error:
+        error.args = (_in_keys(str(error)), *error.args[1:])
+        raise
 
 
 def _in_keys(text: str) -> str:

@@ -18,7 +18,8 @@ from fairbound.cli.options import (
     Group,
     HeldOut,
     Out,
-    OutIfAny,
+    PageIfAny,
+    PictureIfAny,
     Positive,
     Qid,
     ReadOptions,
@@ -38,7 +39,7 @@ from fairbound.cli.typer_commands import argument, option
 def _check_source(score: str | None, model: Path | None, threshold: float | None) -> None:
     """Raises: OptionError unless decisions come from either a column or a saved model, which has its own threshold."""
     if (score is None) == (model is None):
-        raise OptionError("give either --score COL (a column of scores) or --model DIR (a saved model).")
+        raise OptionError("give either --score, a column of scores, or --model, the folder of a saved model.")
     if model is not None and threshold is not None:
         raise OptionError("--threshold belongs to --score; a saved model decides by itself.")
 
@@ -238,7 +239,7 @@ class CompareOptions(WritesFolder, JudgeOptions):
     confidence: Annotated[
         float, option("--confidence", help="Confidence of each interval by itself, between 0.5 and 1.")
     ] = 0.95
-    out: OutIfAny = None
+    out: PageIfAny = None
 
     def __post_init__(self) -> None:
         if self.threshold is not None and Path(self.first).is_dir() and Path(self.second).is_dir():
@@ -272,7 +273,7 @@ class IntervalOptions(WritesFolder, ReadOptions):
     ] = None
     threshold: Threshold = None
     weights: Weights = None
-    out: OutIfAny = None
+    out: PictureIfAny = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,11 @@ from fairbound.base.errors import OptionError
 from fairbound.cli.typer_commands import option
 
 Out = Annotated[Path, option("--out", help="Folder to write; made where missing.")]
-OutIfAny = Annotated[
+PageIfAny = Annotated[
     Path | None, option("--out", help="Folder for the result, as data and as a page. Default: none is written.")
+]
+PictureIfAny = Annotated[
+    Path | None, option("--out", help="Folder for the result, as data and as a picture. Default: none is written.")
 ]
 DataIfAny = Annotated[Path | None, option("--out", help="Folder for the result, as data. Default: none is written.")]
 DataDir = Annotated[str | None, option("--data-dir", help="Folder of data files. Default: FAIRBOUND_DATA.")]

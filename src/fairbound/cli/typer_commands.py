@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any, get_type_hints
 
 from fairbound.base.errors import DataError
@@ -83,6 +84,16 @@ def given_twice(arguments: Sequence[str]) -> str | None:
     names = [word.partition("=")[0] for word in arguments if word.startswith("--") and len(word) > 2]
     may = () if arguments and arguments[0] in ONE_BOUND else REPEATED
     return next((name for name in names if names.count(name) > 1 and name not in may), None)
+
+
+FOLDERS = ("--out", "--state", "--model", "--config")
+"""Options whose value is a path, of which an empty one would be the current folder."""
+
+
+def given_nothing(arguments: Sequence[str]) -> str | None:
+    """The first option of FOLDERS that is given an empty value, as by a variable of the shell that is not set."""
+    given = (f"{word}={value}" if word in FOLDERS else word for word, value in pairwise([*arguments, "-"]))
+    return next((word[:-1] for word in given if word[:-1] in FOLDERS and word.endswith("=")), None)
 
 
 def joined(arguments: Sequence[str], lists: Sequence[str]) -> list[str]:

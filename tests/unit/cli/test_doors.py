@@ -17,7 +17,7 @@ import fairbound
 from fairbound.base.errors import DataError
 from fairbound.base.locks import locked
 from fairbound.cli.advice import ADVICE
-from fairbound.cli.app import main
+from fairbound.cli.app import COMMANDS, main
 from fairbound.cli.typer_commands import joined
 from fairbound.tables import TableEncoder, read_table
 from fairbound.tables.files import csv_parts
@@ -44,6 +44,17 @@ def test_an_option_given_twice_is_refused(capsys, tmp_path):
         assert "--constraint is given twice" in refused(capsys, command, "--data", "loanapp", *two)
     said = refused(capsys, *base, "--constraint", "foo <= 1", "--constraint", "bar <= 1")
     assert "unknown constraint 'foo'" in said  # a bound may be given several times
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_an_empty_folder_is_not_the_current_one(capsys, tmp_path, monkeypatch, command):
+    """As `--out "$OUT"` is where OUT is not set."""
+    monkeypatch.chdir(tmp_path)
+    for option in ("--out", "--state", "--model", "--config"):
+        for empty in ([option, ""], [f"{option}="]):
+            said = refused(capsys, command, "--data", "loanapp", *empty, "--seed", "1")
+            assert f"{option} is given an empty value, as of a shell variable that is not set" in said
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.filterwarnings("ignore:.*was dropped:fairbound.base.errors.DataWarning")

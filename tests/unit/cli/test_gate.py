@@ -93,6 +93,20 @@ def test_a_gate_on_the_file_that_the_model_was_trained_on_is_closed(run, folder,
         _passed(path)
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"model": None}, "give either score, a column of scores, or model, the folder of a saved model."),
+        ({"threshold": 0.5}, "threshold belongs to score; a saved model decides by itself."),
+        ({"group": "nobody"}, "group: there is no column 'nobody'"),
+        ({"baseline": "nothing"}, "nothing"),
+    ],
+)
+def test_what_is_wrong_is_said_in_keys_of_the_file(run, folder, keys, said):
+    code, _, err = run("gate", "--config", gate(folder, "wrong.toml", **keys))
+    assert code == 2 and said in err and "--" not in err, err
+
+
 def test_a_file_with_a_byte_order_mark_is_read(folder):
     path = gate(folder, "mark.toml", constraint="demographic_parity <= 0.9", least=None)
     path.write_text(path.read_text(), encoding="utf-8-sig")

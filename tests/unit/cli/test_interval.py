@@ -34,3 +34,10 @@ def test_the_command_says_what_python_says_and_draws_it(table, capsys):
     assert b"<svg" in (folder / "out" / "interval.svg").read_bytes()
     assert cli.main([*arguments, "--threshold", "0.5", "--positive-rate", "0.2"]) == 2
     assert "either" in capsys.readouterr().err
+
+
+def test_the_help_names_the_picture_that_is_written_and_no_page(capsys):
+    pages = {"interval": "as data and as a picture", "compare": "as data and as a page"}
+    for command, written in pages.items():
+        assert cli.main([command, "--help"]) == 0
+        assert written in " ".join(capsys.readouterr().out.split())
