@@ -100,9 +100,11 @@ def ndcg(scores: np.ndarray, relevance: np.ndarray, starts: np.ndarray, k: int |
     """(Q,) discounted gain of the first k places (None: all), over that of the best order; NaN where nothing is
     relevant.
 
-    Documents of equal scores share their gains evenly, the mean over their orders (McSherry, Najork 2008).
+    Documents of equal scores share their gains evenly, the mean over their orders (McSherry, Najork 2008). The gains of a
+    query are taken over 2 to its largest relevance, which leaves the ratio as it is: a relevance of 1024 is finite so.
     """
-    gain = np.exp2(relevance) - 1.0
+    largest = np.repeat(np.maximum.reduceat(relevance, starts[:-1]), np.diff(starts)).astype(np.float64)
+    gain = np.exp2(relevance - largest) - np.exp2(-largest)
     gained, best = (sums(gain * discounts(by, starts, k), starts) for by in (scores, relevance.astype(np.float64)))
     return np.divide(gained, best, out=np.full(len(starts) - 1, np.nan), where=best > 0)
 

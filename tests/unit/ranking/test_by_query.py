@@ -63,6 +63,17 @@ def test_ndcg_is_scikit_learns_with_exponential_gains(seed, k):
             assert value == 1
 
 
+def test_ndcg_of_a_relevance_however_large():
+    s, starts = np.array([0.3, 0.9, 0.1, 0.8, 0.2]), np.array([0, 3, 5])
+    discount = 1 / np.log2(3)
+    for largest in (20.0, 1023.0, 1024.0, 1e6):
+        found = by_query.ndcg(s, np.array([largest, 1.0, 0.0, 0.0, 0.0]), starts)
+        expected = (discount + 2 / 2.0**20) / (1 + 2 / 2.0**20) if largest == 20 else discount
+        assert found[0] == pytest.approx(expected, abs=1e-5) and np.isnan(found[1])
+    close = by_query.ndcg(s, np.array([2000.0, 1999.0, 0.0, 0.0, 0.0]), starts)[0]  # the second gains half as much
+    assert close == pytest.approx((0.5 + discount) / (1 + 0.5 * discount), abs=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_average_precision_is_scikit_learns(seed):
     s, y, starts, _ = some(seed)
