@@ -205,7 +205,8 @@ def rows_of_file(
     cautions = () if by else repeated_identifiers(frame.drop(columns=[label, *queries]), remedy)
     groups = groups_in(frame, attributes) or no_groups(len(frame))
     if chunk_rows is None:
-        cautions = (*cautions, *(() if by else copied_rows(frame)), *coded_numbers(frame[features]))
+        copies = () if by or queries else copied_rows(frame)  # of a query's documents many may be alike
+        cautions = (*cautions, *copies, *coded_numbers(frame[features]))
         shown = frame[list(dict.fromkeys([*features, *attributes]))]
         notes += words_for_missing(shown, path, options.file_format, attributes)
     if chunk_rows is None and not options.keep_sensitive:

@@ -54,6 +54,16 @@ def test_fit_judges_queries_held_out_and_audit_takes_the_model_or_scores(csv, tm
     assert again["metrics"] == pytest.approx(judged["metrics"])
 
 
+def test_documents_that_are_alike_are_not_taken_for_copies(csv, tmp_path, capsys):
+    twice = pd.concat([pd.read_csv(csv)] * 2)
+    twice.to_csv(tmp_path / "twice.csv", index=False)
+    call = ["fit", "--data", str(tmp_path / "twice.csv"), "--budget", "2 steps", "--out", str(tmp_path / "o")]
+    main([*call, "--label", "grade", "--qid", "q"])
+    assert "repeat an earlier one" not in capsys.readouterr().err
+    main([*call, "--label", "colour", "--positive", "red", "--group", "kind"])
+    assert "900 of 1,800 rows repeat an earlier one" in capsys.readouterr().err
+
+
 def test_a_named_set_is_ranked_by_its_own_queries(data_dir, tmp_path, capsys):
     code = main(
         ["fit", "--data", "lightgbm-rank", "--qid", "qid", "--data-dir", str(data_dir), "--out", str(tmp_path / "o")]
