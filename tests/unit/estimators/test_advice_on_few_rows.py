@@ -120,6 +120,19 @@ def test_a_bound_that_costs_nothing_is_not_blamed_and_no_more_is_trained():
     assert blamed["optimality"]["multipliers"] == {} or "loosen the bound" in " ".join(texts)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_features_are_not_blamed_where_no_model_but_the_start_met_the_bound():
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], 200)
+    X = group[:, None] + 0.1 * rng.normal(size=(400, 1))
+    y = (rng.random(400) < 0.15 + 0.02 * X[:, 0]).astype(int)  # hardly a slope leads away from a constant
+    fair = fb.FairClassifier("partial_statistical_parity[0.2:0.5] <= 0.01", random_state=0).fit(X, y, group)
+    assert fair.fit_report_["best_step"] == 0
+    learnt = fair.fit_report_["nothing_learnt"]
+    assert "only model found that meets every bound" in learnt
+    assert "These features tell too little" not in learnt and "loosen the bound" in learnt
+
+
 @pytest.mark.parametrize(
     ("options", "ways"),
     [

@@ -159,7 +159,7 @@ def _what_may_help(trained: Trained, below: Sequence[BelowAStep], near: Mapping[
     """What to do about a model that has learnt nothing. below: the bounds that groups of few rows can hardly meet.
     near: the optimality of its end."""
     problem = trained.problem
-    if not problem.plan.notions or bounds_cost_nothing(near):
+    if not problem.plan.notions or (trained.solution.found and bounds_cost_nothing(near)):
         return WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]
     first = next((found for found in below if found.bound.about == "group"), None)
     if first is None:
