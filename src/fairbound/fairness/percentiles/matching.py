@@ -61,6 +61,21 @@ class Matched:
     intervals: Sequence[Percentiles]
     scores: Callable[[np.ndarray], np.ndarray]
 
+    def alike_as_one(self) -> Matched:
+        """The same curves, of one row in place of all rows of a group whose features are the same: however it is moved,
+        their scores are equal. Slopes are of rows next to a threshold, and have no size where these are of one score."""
+        if sparse.issparse(self.features):
+            return self
+        table = np.column_stack([self.features, self.member.astype(self.features.dtype)])
+        table = np.ascontiguousarray(table)
+        kinds = table.view(f"V{table.strides[0]}").ravel()
+        _, first, number = np.unique(kinds, return_index=True, return_inverse=True)
+        if len(first) == len(kinds):
+            return self
+        weight = np.bincount(number, weights=self.weight)
+        of_all = self.scores
+        return Matched(self.features[first], self.member[first], weight, self.intervals, lambda w: of_all(w)[first])
+
     def moved(self, w: np.ndarray, bound: float) -> np.ndarray:
         """Weights (n_w,) near `w` whose largest difference of curves is at most `bound`, else the smallest found."""
         now, near, damping = self._point(w), 1.0, 1e-2
@@ -76,6 +91,10 @@ class Matched:
             else:
                 damping, now = better
         return now.w
+
+    def worst(self, w: np.ndarray) -> float:
+        """The largest difference of two curves."""
+        return self._point(w).worst
 
     def _point(self, w: np.ndarray) -> _Point:
         s = self.scores(w)
@@ -153,13 +172,17 @@ def matched(problem: Any, bounded: Any, x: Tensor) -> Tensor:
     def scores(w: np.ndarray) -> np.ndarray:
         return problem.all_scores(torch.cat([torch.as_tensor(w).to(x), x[n:]])).double().cpu().numpy()
 
-    w = Matched(
+    every = Matched(
         rows.matrices[0] if isinstance(rows, SparseRows) else plain_array(rows),
         bounded.numbers(batch),
-        plain_array(batch.objective).astype(np.float64),
+        np.broadcast_to(plain_array(batch.objective).astype(np.float64), rows.shape[:1]),
         bounded.intervals,
         scores,
-    ).moved(x[:n].double().cpu().numpy(), bounded.kappa * (1 - ROUNDING))
+    )
+    begin, most = x[:n].double().cpu().numpy(), bounded.kappa * (1 - ROUNDING)
+    w = every.moved(begin, most)
+    if every.worst(w) > most and (kinds := every.alike_as_one()) is not every:
+        w = min(w, kinds.moved(begin, most), key=every.worst)
     return torch.cat([torch.as_tensor(w).to(x), x[n:]])
 
 

@@ -62,6 +62,29 @@ def test_weights_count_as_so_many_rows():
     assert float(one.evaluate(moved).violation) == 0 == float(other.evaluate(moved).violation)
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_rows_that_are_alike_are_moved_as_one(seed):
+    """Where many rows have one score they alone are next to a threshold, and the slope there has no size."""
+    rng = np.random.default_rng(seed)
+    n, group = 8000, rng.integers(0, 2, 8000)
+    first = np.minimum(rng.exponential(0.3, n) * (1 + 0.3 * group), 1.5)
+    few = [(24 * first).round() / 24, rng.integers(0, 5, n) / 2]
+    X = np.column_stack([*few, rng.random((n, 3)) < np.array([0.3, 0.5, 0.2]) + 0.2 * group[:, None]])
+    X, w = X.astype(np.float32), np.array([1.0, 0.62, 0.71, -0.53, 0.37])
+    every = Matched(X, group, np.ones(len(X)), (Percentiles.read("0.2:0.5"),) * 2, lambda w: X @ w)
+    one = every.alike_as_one()
+    assert len(one.member) == len(np.unique(np.column_stack([X, group]), axis=0)) < 3000
+    assert one.weight.sum() == len(X) and one.alike_as_one() is one
+    assert one.worst(w) == pytest.approx(every.worst(w), abs=1e-12)
+    assert one.worst(one.moved(w, 0.03)) <= 0.03 < every.worst(every.moved(w, 0.03))
+
+    y = (X @ w + rng.logistic(size=len(X)) > 1).astype(int)
+    made = FairProblem(MLP(5), X, y, group, "partial_statistical_parity[0.2:0.5] <= 0.03", dtype=torch.float64)
+    x = made.start([0])
+    x[:5] = torch.from_numpy(w)
+    assert float(made.evaluate(made.nearer(x)).violation) == 0
+
+
 def test_slopes_of_the_difference_are_those_of_finite_differences():
     """Of many rows, whose shares above a threshold are nearly smooth in the weights."""
     X, _, group = rows(n=200_000, d=2)
