@@ -67,6 +67,7 @@ def facts_of(
         return made
 
     monkeypatch.setattr(runs, "solve", solve)
+    monkeypatch.setattr(full_batch, "moved_outward", lambda problem, aim, solution, *options: solution)
     monkeypatch.setattr(
         full_batch, "_quality", lambda on, x, ranks: full_batch._Quality(*seen.get(round(float(x[0]), 6), GOOD))
     )

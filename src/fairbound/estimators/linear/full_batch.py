@@ -9,6 +9,9 @@ beyond that; a model no better than a constant gives way to any that is more acc
 better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`). With few rows
 for each weight it stays at the lowest loss.
 
+Under bounds on areas and distributions it is moved towards the model without bounds at the end, as far as they allow
+(`towards_unbounded`).
+
 A model of numbers under bounds on mean residuals and mean squared errors goes at the end to the exact optimum
 (`least_squares`) where the method was left to "auto"; one under bounds on shares above thresholds is moved along lines on
 which these are counted (`lower_error`).
@@ -30,6 +33,7 @@ from torch import Tensor
 
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.gains import area, gained
+from fairbound.estimators.linear.towards_unbounded import moved_outward
 from fairbound.estimators.linear.weight_decay import USUAL, Decayed
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined, solved
@@ -98,6 +102,7 @@ def train_full_batch(
     if alone and exact_end:
         solution = _at_optimum(problem, solution, options["budget"])
     if alone and solution.feasible:
+        solution = runs.outward(problem, share, solution)
         solution = _moved_along_lines(problem, runs, solution, share, separated)
     if runs.held is not None and problem.plan.ranks:
         near: Any = BothRows(problem, runs.held)
@@ -154,6 +159,15 @@ class _Runs:
         after = solved(self.objective(problem, share), self.quick, **{**self.options, "x0": before.x})
         return joined(before, after)
 
+    def outward(self, problem: FairProblem, share: float, solution: Solution) -> Solution:
+        """A solution moved towards the model without bounds as far as they allow (`towards_unbounded`), where it meets
+        them and no other rows are to meet them too."""
+        if self.held is not None or solution.interrupted or not solution.feasible:
+            return solution
+        late = lambda: self.options["budget"].over  # noqa: E731
+        aim, keeps_order = self.objective(problem, share), self.refined == "auto"
+        return moved_outward(problem, aim, solution, self.decay, late, keeps_order)
+
     def lowest_loss(self, problem: FairProblem, before: Solution | None = None) -> Solution:
         """The first run; or after another one, joined to it, from zeros."""
         if before is None:
@@ -179,6 +193,8 @@ def _begun(problem: FairProblem, runs: _Runs, whole: bool) -> tuple[_Runs, _Reac
     if separated and not runs.decay:
         runs = replace(runs, decay=USUAL / problem.total_rows)
         solution = runs.lowest_loss(problem, solution)
+    if whole and not solution.found:
+        solution = runs.outward(problem, 0.0, solution)
     if runs.refined == "no" or not solution.feasible or separated:
         return runs, _Reached(solution, 0.0, separated)
     return runs, _towards_accuracy(problem, runs, solution, whole)

@@ -64,10 +64,11 @@ def swept_intercept(trained: Trained) -> Trained:
 def lowest_loss(
     problem: FairProblem, decay: float, alone: np.ndarray | None = None, label: int | None = None
 ) -> Tensor:
-    """(n,) the parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the
+    """(n,) the model's parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the
     usual one. alone: (rows,) which rows are among these in any case. label: what they count as, with the share ALONE of
     all weight; None for their own."""
-    features, every = problem.features, max(1, round(problem.rows * problem.n**2 / MOST_WORK))
+    features, n = problem.features, problem.model.n
+    every = max(1, round(problem.rows * n**2 / MOST_WORK))
     assert not isinstance(features, SparseRows)
     alone = np.zeros(problem.rows, dtype=bool) if alone is None else alone
     kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
@@ -77,8 +78,8 @@ def lowest_loss(
     if label is not None:
         own = alone[kept]
         y[own], mass[own] = label, ALONE * mass.sum() / own.sum()
-    penalty = np.append(np.full(problem.n - 1, decay * len(A) or USUAL), 0.0)
-    return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(problem.n)).x).to(features)
+    penalty = np.append(np.full(n - 1, decay * len(A) or USUAL), 0.0)
+    return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(n)).x).to(features)
 
 
 def best_intercept(
