@@ -5,7 +5,8 @@ over stretches on which the true shares of pairs hardly change. The second begin
 surrogates, which follow the metric more closely; the better point of both is kept.
 
 The first may end where no small change of the order comes nearer to the bound, though other orders meet it. It is run
-again with smoother surrogates then, to which such places are flat, and steeper ones follow from the point found.
+again with smoother surrogates then, to which such places are flat, and steeper ones follow from the point found. Where
+none of these finds a model under the bounds, random batches are tried last.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ LEAST_GAIN = 0.02
 """Share of the loss of one score for all documents by which an order is better that counts as one."""
 
 
+RUNS = "Several runs were made, each within its own budget. Their steps, which the report adds up: {}."
+"""Note on the runs of one fit."""
+
+
 def train_ranker(
     ranker: Any, build: Callable[..., RankingProblem], queries: np.ndarray, stated: Budget | None, seed: int, x0: Any
 ) -> TrainedRanker:
@@ -65,6 +70,7 @@ def train_ranker(
     choice = chosen_method(ranker.algorithm, ranker.model_, queries)
     method = choice.method
     problem, held, said = held_back(build, queries, ranker.validation, choice.at_once, seed)
+    made: list[tuple[str, int]] = []
 
     def runs(by: Method[Any], margins: Sequence[float], x0: Tensor | None = x0) -> tuple[Solution, list[str], Budget]:
         limit = stated or _usual(problem, by, ranker.batch_size)
@@ -73,7 +79,9 @@ def train_ranker(
             solve, batch_size=ranker.batch_size, sampling="shuffled", patience=patience, seed=seed,
             progress=ranker._shows_progress, x0=x0,
         )  # fmt: skip
-        return *with_room(run, problem, held, by, margins, limit), limit
+        solution, notes = with_room(run, problem, held, by, margins, limit)
+        made.append((by.name, solution.steps))
+        return solution, notes, limit
 
     solution, more, limit = runs(method, () if choice.at_once else choice.margins)
     notes = [*([choice.why] if choice.why else []), *said, *more]
@@ -90,6 +98,8 @@ def train_ranker(
                 notes.append(
                     "Taken at once, the queries gave no model that met the bounds; random batches (alm) did better."
                 )
+    if len(made) > 1:
+        notes.append(RUNS.format(", ".join(f"{name} {steps:,}" for name, steps in made)))
     return TrainedRanker(problem, held, solution, method, limit, notes)
 
 

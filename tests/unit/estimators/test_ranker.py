@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -113,6 +114,9 @@ def test_steeper_surrogates_go_on_where_smooth_ones_end():
     assert smooth.fit_report_["feasible"] and both.fit_report_["feasible"]
     assert both.fit_report_["train_loss"] < 0.95 * smooth.fit_report_["train_loss"]
     assert both.fit_report_["steps"] > smooth.fit_report_["steps"]
+    (said,) = (note for note in both.fit_report_["notes"] if "Several runs" in note)
+    assert sum(map(int, re.findall(r"full_batch_alm (\d+)", said))) == both.fit_report_["steps"]
+    assert not any("Several runs" in note for note in smooth.fit_report_["notes"])
 
 
 @pytest.mark.parametrize("seed", [17, 27])
