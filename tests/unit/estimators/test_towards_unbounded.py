@@ -55,22 +55,21 @@ def test_a_model_far_inside_a_bound_on_areas_is_moved_to_it(objective):
 
 
 def test_no_decision_that_was_right_is_given_up_for_a_lower_loss():
-    X, y, group = rows()
+    X, y, group = rows(600, seed=7)
     problem = FairProblem(MLP(3), X, y, group, "auc_parity[intra] <= 0.03", objective=Accuracy(0.0))
-    before = ended_at(problem, [0.2, 0.5, 0.3, 0.0])
+    before = ended_at(problem, [0.15, 0.5, 0.3, 0.0])
     found = [problem.evaluate(at.x) for at in (before, moved_outward(problem, problem, before, 0.0, never))]
     assert found[1].extra["accuracy"] >= found[0].extra["accuracy"] and found[1].f < found[0].f
 
 
 def test_scores_rank_no_worse_where_their_order_is_to_stay():
-    X, y, group = rows()
+    X, y, group = rows(seed=1)
     X = (2 * X).round() / 2 + 0.5 * group[:, None] * np.array([1, 0, 0], dtype=np.float32)
     problem = FairProblem(MLP(3), X, y, group, "partial_statistical_parity[0.2:0.5] <= 0.1", objective=Accuracy(0.9))
     x = problem.nearer(torch.cat([lowest_loss(problem, 0.0) * 0.5, problem.start([0])[4:]]))
     before = ended_at(problem, x)
-    for order in (False, True):
-        after = moved_outward(problem, problem, before, 0.0, never, order)
-        assert not order or area(problem, after.x) >= area(problem, before.x)
+    free, kept = (moved_outward(problem, problem, before, 0.0, never, order) for order in (False, True))
+    assert area(problem, free.x) < area(problem, before.x) < area(problem, kept.x)
 
 
 def test_a_constant_under_a_bound_on_distributions_gives_way_to_a_model():
