@@ -17,6 +17,7 @@ from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.models.scoring import inputs_of, stands_alone
 from fairbound.rows.reading import frame_of, plain_column
+from fairbound.rows.weighted import counted
 
 ROWS = 16384
 """Rows of what the layer takes that are scored at once."""
@@ -27,7 +28,8 @@ class Rows:
     """Rows as the last layer of a network has them.
 
     name, layer: of the network. inputs: (n, h) what it takes, in its dtype and on its device. y: (n,) class numbers.
-    groups, weight: as they were given, or None. first: the inputs of the first batch.
+    groups, weight: as they were given, or None. All of these without the rows of weight 0. first: the inputs of the first
+    batch, and what the layer takes of them.
     """
 
     module: nn.Module
@@ -37,7 +39,7 @@ class Rows:
     y: np.ndarray
     groups: Any
     weight: Any
-    first: Any
+    first: tuple[Any, Tensor]
 
     @cached_property
     def hidden(self) -> np.ndarray:
@@ -78,8 +80,9 @@ class Rows:
                 torch.cat([middle[1] - bias / 2, middle[1] + bias / 2]),
             )
         self.restore((weight, bias))
-        again = inputs_of(self.module, [self.layer], [self.first])
-        if again is None or not _equal(again[1], self.inputs):
+        given, taken = self.first
+        again = inputs_of(self.module, [self.layer], [given])
+        if again is None or not _equal(again[1], taken):
             self.restore(before)
             raise _used_elsewhere(self.name)
 
@@ -106,15 +109,17 @@ def network_rows(model: Any, inputs: Any, targets: Any, groups: Any, weight: Any
         raise DataError("there are no rows. Give one batch of some at least.")
     if targets is None:
         targets, groups, weight = (_joined([batch[i] for batch in told]) for i in range(3))
-    y = _class_numbers(plain_column(targets), layer)
-    rows = Rows(module, name, layer, hidden, y, _with_missing(groups), weight, first)
-    if len(hidden) != len(y):
-        raise DataError(f"inputs have {len(hidden)} rows and targets {len(y)}; give both of the same rows.")
+    targets = plain_column(targets)
+    if len(hidden) != len(targets):
+        raise DataError(f"inputs have {len(hidden)} rows and targets {len(targets)}; give both of the same rows.")
+    places = np.arange(len(targets))
+    weight, targets, places, hidden, groups = counted(weight, targets, places, hidden, _with_missing(groups))
+    rows = Rows(module, name, layer, hidden, _class_numbers(targets, layer), groups, weight, first)
     bad = ~np.isfinite(rows.hidden).all(axis=1)
     if bad.any():
         raise NonFiniteError(
-            f"what the model makes of {int(bad.sum())} of {len(bad)} rows is NaN or infinite, the first in row {int(bad.argmax())} "
-            "(counting from 0). Look at these inputs, or go back to weights of before they diverged."
+            f"what the model makes of {int(bad.sum())} of {len(bad)} rows is NaN or infinite, the first in row "
+            f"{places[bad.argmax()]} (counting from 0). Look at these inputs, or go back to weights of before they diverged."
         )
     if not all(bool(torch.isfinite(part).all()) for part in rows.weights()):
         raise NonFiniteError(
@@ -187,8 +192,9 @@ def _with_missing(groups: Any) -> Any:
     return np.where(codes == -1, None, codes.astype(object)) if codes.dtype.kind in "iu" else codes  # type: ignore[call-overload]
 
 
-def _last_layer(module: nn.Module, parts: Iterator[Any]) -> tuple[str, nn.Linear, Tensor, Any]:
-    """The name of the last layer, itself, (n, h) what it makes its scores of, and the arguments of the first rows."""
+def _last_layer(module: nn.Module, parts: Iterator[Any]) -> tuple[str, nn.Linear, Tensor, tuple[Any, Tensor]]:
+    """The name of the last layer, itself, (n, h) what it makes its scores of, and the arguments of the first rows with
+    what it makes theirs of."""
     linear = {part: name for name, part in module.named_modules() if type(part) is nn.Linear and part.bias is not None}
     like = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
     made = (_moved(part, like) for part in parts)
@@ -211,11 +217,11 @@ def _last_layer(module: nn.Module, parts: Iterator[Any]) -> tuple[str, nn.Linear
                 "the model makes other numbers of the same rows each time: something in it is random in evaluation mode too."
             )
     _check_layer(module, layer, linear[layer])
-    return linear[layer], layer, hidden, first
+    return linear[layer], layer, hidden, (first, again[1])
 
 
 def _equal(first: Tensor, whole: Tensor) -> bool:
-    """Whether the first rows are the same numbers, NaN too."""
+    """Whether the first rows of all are the same numbers, NaN too."""
     return torch.equal(first.nan_to_num(), whole[: len(first)].nan_to_num())
 
 

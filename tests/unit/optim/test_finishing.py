@@ -137,6 +137,22 @@ def test_areas_and_weights():
     assert done.accuracy == pytest.approx(np.average(decided == y, weights=weight))
 
 
+def test_rows_of_weight_zero_are_no_rows():
+    """Neither are what they hold, which may be no number, their targets or a group that only they have."""
+    X, y, group = rows()
+    first, second = network(), network()
+    alone = finish(first, BOUND, X, y, group)
+    padded = torch.cat([torch.full((50, 3), torch.nan), X, torch.full((100, 3), 1000.0)])
+    others, weight = np.r_[[7] * 50, y, [0] * 100], np.r_[np.zeros(50), np.ones(N), np.zeros(100)]
+    groups = np.array([*["c"] * 50, *map(str, group), *["d"] * 100])
+    done = finish(second, BOUND, padded, others, groups, sample_weight=weight)
+    assert (done.rows, done.accuracy, done.values) == (N, alone.accuracy, alone.values)
+    assert torch.equal(first[3].weight, second[3].weight)
+    padded[52] = torch.inf
+    with pytest.raises(NonFiniteError, match=r"1 of 1500 rows.*first in row 52"):
+        finish(network(), BOUND, padded, others, groups, sample_weight=weight)
+
+
 def test_units_that_say_nothing_get_no_weight():
     X, y, group = rows()
     model = network()
