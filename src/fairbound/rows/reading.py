@@ -72,6 +72,8 @@ def take_rows(table: Any, rows: np.ndarray) -> Any:
     native = frame_of(table) if series_of(table) is None else series_of(table)
     if native is not None:
         return native[rows].to_native()
+    if getattr(table, "format", None) in ("coo", "dia", "bsr"):  # sparse matrices of which scipy takes no rows
+        table = table.tocsr()
     return table[rows] if hasattr(table, "shape") else [table[i] for i in rows.tolist()]
 
 
@@ -208,7 +210,8 @@ def warn_of_order(**columns: Any) -> None:
     ]
     for name, index in indexed[1:]:
         first, known = indexed[0]
-        if len(index) == len(known) and not index.equals(known) and known.isin(index).all():
+        alike = len(index) == len(known) and index.nlevels == known.nlevels
+        if alike and not index.equals(known) and known.isin(index).all():
             warnings.warn(
                 f"{first} and {name} have the same index labels in another order, and rows are paired by their place. If they should be "
                 f"paired by label, pass {name}.loc[{first}.index]; else reset the index of one of them.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import fairbound as fb
 from fairbound.base.errors import DataError
@@ -47,6 +48,19 @@ def test_a_classifier_is_that_of_the_other_rows(form: str) -> None:
     else:
         model.fit(X, y, group, weight)
     assert np.array_equal(model.coef_, alone.coef_) and model.groups_.labels == (("a", "b"),)
+
+
+@pytest.mark.filterwarnings("ignore:Constructing a DIA matrix")
+@pytest.mark.parametrize("form", ["coo", "dia", "bsr", "csr", "csc", "lil", "dok"])
+def test_of_a_sparse_matrix_of_any_form_too(form: str) -> None:
+    X, y, group, weight, kept = rows()
+    X[~kept] = 0.0
+    table = csr_array(X).asformat(form)
+    found = fb.FairClassifier("demographic_parity <= 0.05").fit(table, y, group, weight)
+    alone = fb.FairClassifier("demographic_parity <= 0.05")
+    alone.fit(csr_array(X[kept]), y[kept].astype(bool), group[kept], weight[kept])
+    assert np.array_equal(found.coef_, alone.coef_)
+    fb.FairRegressor("residual_gap <= 0.2").fit(table, X[:, 0], group, weight)
 
 
 def test_so_are_a_regressor_a_certificate_and_a_feasible_bound() -> None:

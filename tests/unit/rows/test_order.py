@@ -45,3 +45,15 @@ def test_the_same_labels_in_another_order_are_said_and_nothing_else_is(rows, tak
         warnings.simplefilter("error", fb.DataWarning)
         for given in (aligned, other, (X, y.to_numpy(), group.tolist())):
             take(*given)
+
+
+@pytest.mark.parametrize("taker", takers())
+def test_an_index_of_two_levels_is_not_compared_with_one_of_one_level(rows, taker):
+    X, y, group = rows
+    levels = pd.MultiIndex.from_arrays([group, range(len(group))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fb.DataWarning)
+        takers()[taker](X.set_axis(levels), y, group)
+        takers()[taker](X, y.set_axis(levels), group)
+    with pytest.warns(fb.DataWarning, match="y have the same index labels in another order"):
+        takers()[taker](X.set_axis(levels), y.set_axis(levels[::-1]), group)
