@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
 import fairbound as fb
 from fairbound.estimators.facts.outside_intervals import outside_intervals
+from fairbound.fairness.compiled.statistics import RATES
+from fairbound.fairness.notions.partial import PartialRateBound
+from fairbound.fairness.percentiles.intervals import Percentiles
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 
@@ -46,6 +51,30 @@ def test_a_line_outside_the_interval_of_every_group_is_said_to_be_there(bound, p
     notes = noted(f"partial_{bound}[0.2:0.6] <= 0.1", positive)
     assert len(notes) == (said is not None)
     assert all(said in note and "outside the interval" in note and "value 0" in note for note in notes)
+
+
+class FalsePositives(PartialRateBound):
+    name = "partial_false_positives"
+    rates = (RATES["false_positive_rate"],)
+
+
+class TurnedRound(PartialRateBound):
+    name = "partial_turned_round"
+    rates = (RATES["false_positive_rate"], RATES["true_positive_rate"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "positive", "said"),
+    [
+        (FalsePositives, 40, "row of the interval of negative labels is predicted negative. .* decisions among them"),
+        (FalsePositives, 90, "row of the interval of negative labels is predicted positive"),
+        (TurnedRound, 50, "of negative labels is predicted negative, of positive labels positive. .* of each label"),
+        (TurnedRound, 5, "row of the interval of either label is predicted negative"),
+    ],
+)
+def test_bounds_of_ones_own_on_other_labels_have_a_note(kind, positive, said):
+    (note,) = noted(kind(bound=0.1, interval=Percentiles.read("0.2:0.6")), positive)
+    assert re.search(said, note)
 
 
 def test_each_bound_has_a_note_of_its_own():

@@ -53,12 +53,8 @@ LEAST_POINTS, MOST_POINTS = 10, 40
 ROUNDING = 1e-6
 """What float32 leaves of a share of 0 or 1."""
 
-OF_LABELS: dict[tuple[int | None, ...], tuple[str, str]] = {
-    (None,): ("", ""),
-    (1,): (" of positive labels", " among them"),
-    (1, 0): (" of either label", " of each label"),
-}
-"""What a note says of the interval, and of the share of positive decisions, of bounds on rows of these labels."""
+LABELS = {None: "", 1: " of positive labels", 0: " of negative labels"}
+"""What a note says of an interval of the rows of a label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,13 +251,14 @@ class PartialRateBound(DecisionBound, PartialBound):
         first = shares[:, 0].round()
         if not (np.abs(shares - first[:, None]) < ROUNDING).all():
             return ""
-        one = "positive" if first[0] else "negative"
-        whose, share = OF_LABELS[self.conditions()]
-        each = f"every row of the interval{whose} is predicted {one}"
-        if len(set(first)) > 1:
-            each = "every row of the interval of positive labels is predicted {}, of negative labels {}".format(
-                *(("positive", "negative") if first[0] else ("negative", "positive"))
-            )
+        conditions, decided = self.conditions(), ["positive" if one else "negative" for one in first]
+        both = len(conditions) > 1
+        whose, share = LABELS[conditions[0]], " of each label" if both else " among them" * (conditions[0] is not None)
+        if both and len(set(decided)) == 1:
+            whose = " of either label"
+        each = f"every row of the interval{whose} is predicted {decided[0]}"
+        if len(set(decided)) > 1:
+            each += f",{LABELS[conditions[1]]} {decided[1]}"
         return (
             f"{self.text}: in every group the line between positive and negative decisions lies outside the interval, so {each}. "
             "It is met trivially, with value 0, and asks nothing of other rows. An interval around the share of positive decisions"
