@@ -335,14 +335,29 @@ def test_the_level_is_estimated_by_steps_of_the_theory_and_refused_without_what_
     with pytest.raises(FairboundError, match="larger level"):
         estimate_level(problem, 0.0, light_tails=moments, step_size=0.2, accuracy=10.0, most_calls=2)
     assert problem.counts.gradients == 14
-    found = estimate_level(problem, 0.0, light_tails=moments, step_size=1.0, iterations=lambda delta, error: 400)
-    assert level_function(0.0)[0] <= float(found.bound) < 0
+    found = estimate_level(problem, 0.0, light_tails=moments, step_size=1.0, iterations=lambda delta, error: 399.5)
+    assert level_function(0.0)[0] <= float(found.bound) < 0 and problem.counts.gradients % 400 == 14
+    unsound = (
+        ({"level": None}, "level must be a number"),
+        ({"level": "0"}, "level must be a number"),
+        ({"theta": 1.0}, "theta must be greater than 1"),
+        ({"delta": 2}, "delta is a probability"),
+        ({"accuracy": 0.0}, "accuracy must be positive"),
+        ({"step_size": 0}, "step_size must be positive"),
+        ({"diameter": -1}, "diameter must be positive"),
+        ({"batch_size": 0}, "batch_size must be positive"),
+        ({"most_calls": 2.5}, "most_calls must be a whole number"),
+        ({"seeds": ()}, "seed holds no seed"),
+        ({"iterations": 1000}, "iterations must be a function"),
+        ({"iterations": lambda delta, error: 0}, "iterations must give a finite number above 0"),
+    )
     for wrong, says in (
-        ({"level": math.inf}, "finite number above f"),
+        ({"level": math.inf}, "level must be finite"),
         ({}, "give light_tails"),
         ({"step_size": 0.2}, "give light_tails"),
         ({"light_tails": moments, "scaling": "both"}, "scaling"),
-        ({"light_tails": moments, "theta": 1.0}, "theta above 1"),
+        ({"light_tails": (1, 1, 1)}, "light_tails must be LightTails"),
+        *(({"light_tails": moments} | one, says) for one, says in unsound),
     ):
         with pytest.raises(OptionError, match=says):
             estimate_level(problem, **({"level": 0.0} | wrong))

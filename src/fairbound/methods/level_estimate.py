@@ -16,11 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fairbound.base.checks import check_kinds, number, positive
 from fairbound.base.errors import FairboundError, OptionError
+from fairbound.base.names import plain_repr
+from fairbound.base.seeds import seeds_of
 from fairbound.methods import ovsmd
 from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws, Problem
@@ -72,38 +77,74 @@ def estimate_level(
     """Bound H(level) = min_x max(f(x) - level, g_1(x), ..., g_m(x)) from above, within a factor theta: what
     SFLS(stopping="theory") needs to know of a problem.
 
-    level: r_0 > f*. light_tails: constants of the noise; None with `iterations` and `step_size`.
-    iterations: (delta_h, alpha_h) -> steps of a call that ends within alpha_h of H with probability 1 - delta_h; None for
-        T of Theorem 2, which is astronomically large on real problems.
-    theta: > 1. delta: probability that the bound does not hold, > 0. accuracy: > 0, alpha_0, in the units of f and g.
+    level: r_0 > f*, finite. light_tails: constants of the noise; None with `iterations` and `step_size`.
+    iterations: (delta_h, alpha_h) -> steps, > 0 and rounded up, of a call that ends within alpha_h of H with probability
+        1 - delta_h; None for T of Theorem 2, which is astronomically large on real problems.
+    theta: > 1. delta: probability that the bound does not hold, in (0, 1). accuracy: > 0, alpha_0, in the units of f and g.
     step_size, scaling, diameter: as of `SFLS`; without a step size it is that of Theorem 2, 1 / M.
     batch_size, sampling, seeds: rows of a step, how they are drawn, and one seed for each run.
     most_calls: after so many calls it gives up.
     Raises: OptionError for such options; FairboundError after `most_calls` calls, as where level <= f*; NonFiniteError.
     """
     ovsmd.check_scaling(scaling)
-    if not math.isfinite(level):
-        raise OptionError(f"level must be a finite number above f*, got {level!r}.")
+    _Options(level, theta, delta, accuracy, step_size, diameter, batch_size, most_calls)
+    if not isinstance(light_tails, LightTails | None):
+        raise OptionError(f"light_tails must be LightTails(M_x=, M_y=, Q=), got {plain_repr(light_tails)}.")
+    if not (iterations is None or callable(iterations)):
+        raise OptionError(
+            f"iterations must be a function of delta_h and alpha_h that gives a number of steps, got {plain_repr(iterations)}; "
+            "for as many in each call write lambda delta, error: 1000."
+        )
     if light_tails is None and (iterations is None or step_size is None):
         raise OptionError("give light_tails=LightTails(M_x=, M_y=, Q=), or both iterations and step_size.")
     if light_tails is not None:
         M, Q = light_tails.M(problem, diameter), light_tails.Q
         step_size = 1 / M if step_size is None else step_size
         iterations = iterations or (lambda delta, error: int(ovsmd.ovsmd_limit(delta, error, M, Q)) + 1)
-    draws = Draws(problem, seeds, batch_size, sampling)
+    draws = Draws(problem, seeds_of(seeds), batch_size, sampling)
     rate, start = ovsmd.rates(problem, scaling, diameter), problem.start(draws.seeds)
     levels, used = start.new_full(start.shape[:-1], level), 0
 
     def oracle(delta: float, error: float) -> Tensor:
         nonlocal used
         assert iterations is not None and step_size is not None
-        call, count = ovsmd.fresh(problem, problem.domain.prox_centre(start)), iterations(delta, error)
+        call, count = ovsmd.fresh(problem, problem.domain.prox_centre(start)), _steps(iterations(delta, error))
         for k in range(used, used + count):
             call = ovsmd.iterate(call, problem, draws("level", k), levels, step_size, rate)
         used += count
         return ovsmd.upper_bound(call.mean, levels, problem.dual_set)
 
     return halve(oracle, accuracy, delta, theta, most_calls)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Numbers that `estimate_level` is given, checked."""
+
+    level: float
+    theta: float
+    delta: float
+    accuracy: float
+    step_size: float | None
+    diameter: float | None
+    batch_size: int
+    most_calls: int
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        number(self, "level", "theta")
+        positive(self, "accuracy", "step_size", "diameter", "batch_size", "most_calls")
+        if not self.theta > 1:
+            raise OptionError(f"theta must be greater than 1, got {self.theta!r}.")
+        if not 0 < self.delta < 1:
+            raise OptionError(f"delta is a probability in (0, 1), got {self.delta!r}.")
+
+
+def _steps(asked: Any) -> int:
+    """A number of iterations rounded up. Raises: OptionError where it is no finite number above 0."""
+    if isinstance(asked, bool) or not isinstance(asked, Real) or not 0 < float(asked) < math.inf:
+        raise OptionError(f"iterations must give a finite number above 0, and gave {plain_repr(asked)}.")
+    return math.ceil(float(asked))
 
 
 def halve(

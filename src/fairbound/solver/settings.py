@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -83,32 +83,6 @@ def _no_spacing(every: Any) -> OptionError:
     return OptionError(
         f"record_every is a whole number of steps, passes like '0.5 epochs' or a share like '5%'; got {plain_repr(every)}."
     )
-
-
-def seeds_of(seed: Any) -> tuple[int, ...]:
-    """The seeds of the runs, one of each: of a whole number itself, else of several. Raises: OptionError where there is none,
-    where one is no whole number or negative, and where two are equal."""
-    if getattr(seed, "ndim", None) == 0 and hasattr(seed, "item"):
-        seed = seed.item()
-    if isinstance(seed, Integral) and not isinstance(seed, bool):
-        seeds: list[Any] = [seed]
-    elif isinstance(seed, str | bytes | bool) or not isinstance(seed, Iterable):
-        raise OptionError(
-            f"seed must be a whole number, or a list of them for a stack of runs, got {plain_repr(seed)}."
-        )
-    else:
-        seeds = list(seed.tolist() if hasattr(seed, "tolist") else seed)
-    if not seeds:
-        raise OptionError("seed holds no seed; give one for each run of the stack.")
-    for one in seeds:
-        if isinstance(one, bool) or not isinstance(one, Integral) or one < 0:
-            raise OptionError(f"a seed must be a whole number that is not negative, got {plain_repr(one)}.")
-    found = tuple(int(one) for one in seeds)
-    if len(set(found)) < len(found):
-        raise OptionError(
-            f"equal seeds in {list(found)} would make equal runs; give each run of the stack a seed of its own."
-        )
-    return found
 
 
 def path_of(name: str, value: Any) -> Path | None:

@@ -10,13 +10,14 @@ from typing import Any, Literal
 from torch import Tensor
 
 from fairbound.base.records import Counts
+from fairbound.base.seeds import seeds_of
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.methods.method import Method, State, check_needs, has_step_size
 from fairbound.problems.problem import Problem
 from fairbound.problems.stated import check_stated
 from fairbound.solver.budget import Budget
 from fairbound.solver.run import Run, Stopped
-from fairbound.solver.settings import FIRST_RECORD, Settings, Spacing, check_validation, path_of, seeds_of
+from fairbound.solver.settings import FIRST_RECORD, Settings, Spacing, check_validation, path_of
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from fairbound.base.errors import OptionError
+from fairbound.base.seeds import seeds_of
 from fairbound.methods import SGD
 from fairbound.solver.budget import Budget
-from fairbound.solver.settings import Spacing, seeds_of
+from fairbound.solver.settings import Spacing
 from fairbound.solver.solve import solve
 from fairbound.testing import PROBLEMS, differences
 
