@@ -329,7 +329,7 @@ MUTANTS = {
     "finish: a layer further from the bounds": Mutant("optim/finishing.py", "float(now.violation) < float(was.violation)", "True", "unit/optim/test_finishing.py"),
     "finish: both scores moved alike": Mutant("optim/last_linear.py", "middle[0] - weight / 2", "middle[0] + weight / 2", "unit/optim/test_finishing.py"),
     "finish: a less accurate layer": Mutant("optim/finishing.py", '> float(was.extra["accuracy"])', '< float(was.extra["accuracy"])', "unit/optim/test_finishing.py"),
-    "finish: weights used elsewhere": Mutant("optim/last_linear.py", "not _equal(again[1], self.inputs)", "False", "unit/optim/test_finishing.py"),
+    "finish: weights used elsewhere": Mutant("optim/last_linear.py", "not _equal(again[1], taken)", "False", "unit/optim/test_finishing.py"),
     "finish: -1 is a group": Mutant("optim/last_linear.py", "np.where(codes == -1, None, codes.astype(object))", "codes", "unit/optim/test_finishing.py"),
     "last layer: scores in another order": Mutant("models/scoring.py", "same and torch.equal(out.reshape(scores.shape).nan_to_num(), scores.nan_to_num())", "same", "unit/optim/test_finishing.py"),
     "whole network: few passes end early": Mutant("estimators/networks/whole_network.py", "batch_size > FEW_PASSES", "batch_size < FEW_PASSES", "unit/estimators/test_whole_network.py"),

@@ -49,7 +49,7 @@ from fairbound.rows.scores import (
     tell_probabilities,
     usual_threshold,
 )
-from fairbound.rows.weighted import counted, kish_size, uneven_words
+from fairbound.rows.weighted import counted, kish_size, scaled_weights, unequal_weights, uneven_words
 
 EFFECTIVE = "By their weights the {:,} rows tell as much of a mean as {:,.1f} rows of equal weight would."
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
@@ -122,6 +122,9 @@ def audit(
     (sample_weight, scores, y, sensitive_features, clusters, compare), left = _counted(qid, sample_weight, *rows)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(NO_POSITIVE)
+    if qid is None and sample_weight is not None:
+        warnings = [*uneven_words(read_weights(sample_weight, len(scores))), *warnings]
+        sample_weight = scaled_weights(unequal_weights(sample_weight, len(scores)))
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
     if not (outcomes := y is not None):
         check_decisions_alone(bounds, qid)
@@ -167,7 +170,8 @@ def _together(clusters: Any, y: Any, bounds: Sequence[Bound], qid: Any) -> np.nd
 
 
 class Given(NamedTuple):
-    """What `audit` is given of the rows, by its names. outcomes: whether there are labels; else y is the decisions."""
+    """What `audit` is given of the rows, by its names. sample_weight: (n,) over their mean, None for equal ones; of a ranking
+    as given. outcomes: whether there are labels; else y is the decisions."""
 
     scores: Any
     y: Any
@@ -190,9 +194,8 @@ def _judged(given: Given, qid: Any, bounds: tuple[Bound, ...], together: bool, d
     if not together:
         facts["constraints"] = [{**c, "method": of_each(c["method"])} for c in facts["constraints"]]
     if given.sample_weight is not None:
-        weight = read_weights(given.sample_weight, len(given.y))
-        facts["warnings"] = [*facts["warnings"], *uneven_words(weight)]
-        facts["notes"] = [*facts.get("notes", ()), EFFECTIVE.format(len(weight), kish_size(weight))]
+        effective = EFFECTIVE.format(len(given.sample_weight), kish_size(given.sample_weight))
+        facts["notes"] = [*facts.get("notes", ()), effective]
     return facts
 
 
@@ -250,13 +253,11 @@ def _number_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: M
 def _scored(given: Given, bounds: Sequence[Bound], read: Callable[[Any], Scored]) -> tuple[Scored, dict[str, Scored]]:
     """What was predicted for the rows, by the model and by those that it is compared with;
     read: of the predictions of one."""
-    n = len(given.y)
-    weight = None if given.sample_weight is None else read_weights(given.sample_weight, n)
-    groups = compared_groups(given, bounds, n)
+    groups = compared_groups(given, bounds, len(given.y))
     rows, *others = (
         replace(
             read(one),
-            weight=weight,
+            weight=given.sample_weight,
             confidence=given.confidence,
             groups=groups,
             clusters=given.clusters,
@@ -281,7 +282,6 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
     n = len(s)
     if n != len(target):
         raise DataError(f"y must have shape ({n},), one label for each score, got ({len(target)},).")
-    w = None if given.sample_weight is None else read_weights(given.sample_weight, n)
     groups = compared_groups(given, bounds, n)
     needs_scores = any("scores" in b.needs for b in bounds)
     on_losses = any(b.judged_from == "losses" for b in bounds)
@@ -301,7 +301,15 @@ def _group_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
 
     def scored(logits: np.ndarray, decided: np.ndarray) -> Scored:
         return Scored(
-            target, decided, labels, logits, groups, w, given.confidence, clusters=given.clusters, power=given.power
+            target,
+            decided,
+            labels,
+            logits,
+            groups,
+            given.sample_weight,
+            given.confidence,
+            clusters=given.clusters,
+            power=given.power,
         )
 
     found = group_facts(

@@ -21,6 +21,8 @@ MANY = 100
 """More rows than these are expected to share the weight."""
 FEW = 30
 """Rows of equal weight below which many rows tell little."""
+BITS, DOUBLE = 33, 53
+"""Binary digits of a weight in units of the smallest, which are ten decimal ones, and of a float64."""
 
 
 def kish_size(weight: np.ndarray) -> float:
@@ -51,12 +53,32 @@ def warn_of_weights(weight: np.ndarray) -> None:
 
 def scaled_weights(weight: np.ndarray | None, shards: Shards = ALONE) -> np.ndarray | None:
     """(n,) weights (n,) >= 0 over their mean in all processes, so that their unit changes no fit: many models shrink less
-    where all weights are larger. None where all of them are equal, which is as none."""
+    where all weights are larger. None where all of them are equal, which is as none.
+
+    They are the same to the last digit in every unit, and multiples of the smallest weight stay exact ones: of the weights
+    over the smallest and of its share of the mean those binary digits are kept whose product is exact.
+    """
     if weight is None:
         return None
-    parts = shards.gather((weight.min(), weight.max(), weight.sum(), len(weight)))
-    least, largest, totals, rows = zip(*parts, strict=True)
-    return None if min(least) == max(largest) else weight * sum(rows) / sum(totals)
+    smallest = weight[weight > 0].min(initial=np.inf)
+    parts = shards.gather((weight.min(), weight.max(), smallest, weight.sum(), len(weight)))
+    least, largest, units, totals, rows = zip(*parts, strict=True)
+    if min(least) == max(largest):
+        return None
+    unit = max(min(units), 1e-200 * max(largest))
+    return _rounded(weight / unit, BITS) * _rounded(unit * sum(rows) / sum(totals), DOUBLE - BITS)
+
+
+def _rounded(values: Any, bits: int) -> Any:
+    """Numbers of so many binary digits."""
+    digits, exponent = np.frexp(values)
+    return np.ldexp(np.round(np.ldexp(digits, bits)), exponent - bits)
+
+
+def unequal_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """(n,) the weights of n rows, None for none and where all of them are equal. Raises: DataError as `read_weights`."""
+    weight = None if sample_weight is None else read_weights(sample_weight, n)
+    return None if weight is None or weight.min() == weight.max() else weight
 
 
 def weights_of_fit(sample_weight: Any, n: int) -> np.ndarray | None:

@@ -227,10 +227,7 @@ def test_weights_count_as_repeated_rows_do_but_for_the_rows_they_are_worth():
     assert [weighted[0]["lower"], weighted[0]["upper"]] == pytest.approx(paired_interval(gained, lost, rows, 0.05))
     alike = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100, sample_weight=np.full(400, 7.0))
     once = fb.compare(first, second, y, groups, bounds, threshold=0.0, draws=100)
-    rates = range(len(once["differences"]) - len(bounds))
-    assert alike["weighted"] and not once["weighted"]
-    for i in rates:
-        assert alike["differences"][i]["upper"] == pytest.approx(once["differences"][i]["upper"], abs=1e-9)
+    assert alike | {"created": 0} == once | {"created": 0}
 
 
 @pytest.mark.parametrize("weighted", [False, True])
