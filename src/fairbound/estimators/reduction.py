@@ -36,7 +36,14 @@ from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.costs import checked_costs, costs_for, without_class_weight
-from fairbound.postprocessing.folds import BETTER_KNOWN, check_folds, folds_taken, knows_by_heart, nearly_all_right
+from fairbound.postprocessing.folds import (
+    BETTER_KNOWN,
+    check_every_row_counts,
+    check_folds,
+    folds_taken,
+    knows_by_heart,
+    nearly_all_right,
+)
 from fairbound.postprocessing.rule import margins
 from fairbound.postprocessing.scoring import CODES, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
@@ -129,6 +136,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")
         (X,) = indexable(X)  # a sparse table by rows
+        check_every_row_counts(self.estimator, sample_weight, y)
         X, y, given, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
         codes, classes = binary_labels(checked_labels(X, y), self.positive, OF_CLASSES)
         if given is None:

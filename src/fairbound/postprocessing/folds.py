@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing
 from fairbound.base.errors import DataError, OptionError
 from fairbound.postprocessing.curves import curve_of
 from fairbound.postprocessing.scoring import fitted_to, scores_of
+from fairbound.rows.weighted import weighted_rows
 
 FOLDS = 5
 BY_HEART, ERRORS = 0.05, 3.0
@@ -38,6 +39,17 @@ def check_folds(folds: Any, estimator: Any) -> None:
         raise OptionError(
             f"{type(estimator).__name__} gets what it knows of every two rows, which folds do not take apart; say folds=0, and "
             "judge it on other rows."
+        )
+
+
+def check_every_row_counts(estimator: Any, sample_weight: Any, y: Any) -> None:
+    """Raises: OptionError where rows of weight 0 would be left out of what an estimator that is fitted here gets of every two
+    rows; DataError for weights that cannot be used."""
+    if _pairwise(estimator) and (rows := weighted_rows(sample_weight, y)) is not None:
+        raise OptionError(
+            f"{type(estimator).__name__} gets what it knows of every two rows, and rows of weight 0 are no rows, which it would "
+            f"ask for at predict all the same. Leave them out: keep = sample_weight > 0, which is {len(rows):,} rows, then "
+            "X[keep][:, keep], y[keep] and so on; at predict X[:, keep]."
         )
 
 

@@ -30,6 +30,7 @@ from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.folds import (
     BETTER_KNOWN,
+    check_every_row_counts,
     check_folds,
     folds_taken,
     kinds_of,
@@ -46,7 +47,7 @@ from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
-from fairbound.rows.weighted import scaled_weights, weights_of_fit
+from fairbound.rows.weighted import counted, scaled_weights, weights_of_fit
 from fairbound.tables.naming import named_features
 from fairbound.tables.taking import rows_that_count
 
@@ -151,8 +152,10 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
-        (X,) = indexable(X)  # a sparse table by rows
-        X, y, given, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
+        (every,) = indexable(X)  # a sparse table by rows
+        if fits := self._fits_the_model():
+            check_every_row_counts(self.estimator, sample_weight, y)
+        X, y, given, counting = rows_that_count(every, y, sensitive_features, sample_weight)
         codes, classes = binary_labels(y, self.positive, OF_CLASSES)
         compared = [b.text for b in stated if "groups" in b.needs]
         if compared and given is None:
@@ -160,13 +163,16 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         groups = no_groups(len(codes)) if given is None else Groups.of(given)
         warn_of_groups(groups, codes)
         self.classes_ = np.array(classes)
-        fits, weight = self._fits_the_model(), scaled_weights(weights_of_fit(sample_weight, len(codes)))
+        weight = scaled_weights(weights_of_fit(counting, len(codes)))
         if fits and weight is not None:
             check_takes_weights(self.estimator)
         labels = self.classes_[codes].reshape(getattr(y, "shape", -1))  # a model may warn of (n, 1)
         with said_once():
             self.estimator_ = fitted_to(self.estimator, X, labels, weight) if fits else self.estimator
-            scores = scores_of(self.estimator_, self.scores, X, self.classes_)
+            if callable(self.scores) and not fits:  # it may have scores of these rows at hand
+                _, scores = counted(sample_weight, scores_of(self.estimator_, self.scores, every, self.classes_))
+            else:
+                scores = scores_of(self.estimator_, self.scores, X, self.classes_)
             check_lengths(scores, len(codes), groups)
             known = partial(self._known, X, codes, weight) if fits else lambda: None
             self.folds_, untold = folds_taken(self.folds, known)

@@ -36,11 +36,16 @@ def takes_weights(part: Any) -> bool:
 def check_takes_weights(estimator: Any) -> None:
     """Raises: OptionError where an estimator that is to be fitted to rows of unequal weights takes none."""
     part, _ = weighted_part(estimator)
-    if not takes_weights(part):
+    if not takes_weights(part) and not _asked_for_before(estimator):
         raise OptionError(
             f"{type(part).__name__}.fit takes no sample_weight, and weights were given. Leave them out, take a classifier that takes them, "
             "or fit this one to other rows and let fb.PostProcessor(model, bound, prefit=True) weigh the thresholds alone."
         )
+
+
+def _asked_for_before(estimator: Any) -> bool:
+    """Whether a step of a pipeline before the last requests weights, with metadata routing on."""
+    return isinstance(estimator, Pipeline) and _routing() and bool(with_weights(estimator, 1.0)[1])
 
 
 def _hands_on(estimator: Any) -> bool:

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
 import fairbound as fb
-from fairbound.base.errors import DataError
+from fairbound.base.errors import DataError, OptionError
 
 N = 600
 
@@ -72,6 +74,34 @@ def test_so_are_a_regressor_a_certificate_and_a_feasible_bound() -> None:
     certified = fb.FairClassifier("demographic_parity <= 0.4", certify=True).fit(X, y, group, weight)
     assert certified.groups_.labels == (("a", "b"),)
     assert sum(fb.feasibility("demographic_parity <= 0.4", X, y, group, weight)["rows"].values()) == kept.sum()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_model_that_gets_a_number_for_every_two_rows_says_how_to_leave_rows_out() -> None:
+    X, y, group, weight, keep = rows()
+    X[~keep], y = 0.0, (X[:, 0] > 0.5).astype(int)
+    kernel, bound = X @ X.T, "demographic_parity <= 0.2"
+    for made in (fb.PostProcessor(SVC(kernel="precomputed"), bound), fb.Reduction(SVC(kernel="precomputed"), bound)):
+        with pytest.raises(OptionError, match=rf"SVC gets .* every two rows.*{keep.sum()} rows.*X\[keep\]\[:, keep\]"):
+            made.fit(kernel, y, group, sample_weight=weight)
+    made = fb.PostProcessor(SVC(kernel="precomputed"), bound)
+    made.fit(kernel[keep][:, keep], y[keep], group[keep], sample_weight=weight[keep])
+    assert len(made.predict(kernel[:9][:, keep], group[keep][:9])) == 9
+    fitted = SVC(kernel="precomputed").fit(kernel, y)
+    found = fb.PostProcessor(fitted, bound, prefit=True).fit(kernel, y, group, sample_weight=weight)
+    assert sum(one["rows"] for one in found.fit_report_["groups"]) == keep.sum()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scores_at_hand_are_of_all_rows() -> None:
+    X, y, group, weight, keep = rows()
+    at_hand = np.random.default_rng(1).normal(size=N)
+    model, bound = LogisticRegression().fit(X[keep], y[keep].astype(bool)), "demographic_parity <= 0.2"
+    found = fb.PostProcessor(model, bound, prefit=True, scores=lambda model, X: at_hand)
+    alone = fb.PostProcessor(model, bound, prefit=True, scores=lambda model, X: at_hand[keep])
+    found.fit(X, y, group, sample_weight=weight)
+    alone.fit(X[keep], y[keep].astype(bool), group[keep], sample_weight=weight[keep])
+    assert found.fit_report_ == alone.fit_report_
 
 
 def test_verdicts_and_comparisons_are_those_of_the_other_rows() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -135,6 +136,19 @@ def test_a_model_that_takes_no_weights_says_so(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fair.fit(*rows(seed=2), sample_weight=weight)  # weighs the thresholds alone
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_pipeline_may_take_weights_in_a_step_before_its_last_by_routing():
+    X, y, group = rows()
+    weight = np.random.default_rng(7).choice([1.0, 2.0, 5.0], N)
+    with config_context(enable_metadata_routing=True):
+        asking = make_pipeline(StandardScaler().set_fit_request(sample_weight=True), KNeighborsClassifier())
+        for made in (fb.PostProcessor(asking, PARITY), fb.Reduction(asking, PARITY, folds=3, rounds=1)):
+            made.fit(X, y, group, sample_weight=weight)
+        silent = make_pipeline(StandardScaler(), KNeighborsClassifier())
+        with pytest.raises(OptionError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
+            fb.PostProcessor(silent, PARITY).fit(X, y, group, sample_weight=weight)
 
 
 @pytest.mark.parametrize("kind", [fb.PostProcessor, fb.Reduction])
