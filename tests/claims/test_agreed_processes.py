@@ -149,6 +149,13 @@ def test_weights_in_one_process_alone_are_refused_in_both(monkeypatch):
         )
 
 
+def test_weights_that_a_process_would_read_in_a_unit_of_its_own_are_refused_in_both(monkeypatch):
+    for weights in ((np.full(200, 1e-101), np.ones(200)), (np.full(200, 1e-101), np.full(200, 1e120))):
+        here, there = errors_of(monkeypatch, halves, weights)
+        assert str(here) == str(there) and isinstance(here, DataError)
+        assert "the largest sample_weight of process 0 (counting from 0) is 1e-101; give" in str(here)
+
+
 @pytest.mark.parametrize(("turned", "kind"), [(lambda y: y.astype(int).astype(str), "text"), (lambda y: y > 0, "bool")])
 def test_labels_of_another_kind_in_one_process_are_refused_in_both(monkeypatch, turned, kind):
     def given(place):

@@ -18,7 +18,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.parameter_checks import check_distributed, classifier_bounds
 from fairbound.rows.groups import MISSING, Groups, check_whole, natural_order
 from fairbound.rows.labels import kind_of_label, sound_labels
-from fairbound.rows.reading import column_values, factorised
+from fairbound.rows.reading import LEAST, MOST, column_values, factorised, number_column
 from fairbound.rows.shards import ALONE, Processes, Shards, all_or_none
 
 OWN = ("random_state", "progress", "verbose")
@@ -127,13 +127,22 @@ def _sound(y: Any) -> tuple[np.ndarray, str]:
 
 
 def check_weighted(weight: Any, shards: Shards) -> None:
-    """Raises: DataError where rows have a weight in one process, None for none, and not in another."""
+    """Raises: DataError where rows have a weight in one process, None for none, and not in another, and where those of a
+    process are so large or small that it would read them in a unit of its own."""
     given = shards.gather(weight is not None)
     if len(set(given)) > 1:
         raise DataError(
             f"sample_weight is given in process {given.index(True)} of a distributed fit and not in process {given.index(False)} "
             "(counting from 0). Give weights in all of them, or in none; a weight of 1 for each row is as none."
         )
+    if weight is None or shards.alone:
+        return
+    for place, largest in enumerate(shards.gather(float(number_column("sample_weight", weight).max()))):
+        if not LEAST < largest < MOST:
+            raise DataError(
+                f"the largest sample_weight of process {place} (counting from 0) is {largest:g}; give the weights of all processes in "
+                f"another unit, so that the largest of each lies between {LEAST:g} and {MOST:g}."
+            )
 
 
 def same_groups(groups: Groups | None, shards: Shards, checked: bool = False) -> Groups | None:

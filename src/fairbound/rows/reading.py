@@ -18,6 +18,8 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 
 Frame = nw.DataFrame[Any]
+LEAST, MOST = 1e-100, 1e100
+"""Between these the largest weight of some rows lies, or their weights are taken in units of it, as sums would overflow."""
 
 
 def frame_of(table: Any) -> Frame | None:
@@ -251,4 +253,4 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
         row = int(wrong.argmax())
         what = f"row {row} (counting from 0) has {column[row]:g}" if wrong.any() else "all are 0"
         raise DataError(f"sample_weight must be finite, non-negative and not all zero, and {what}.")
-    return column if 1e-100 < column.max() < 1e100 else column / column.max()
+    return column if LEAST < column.max() < MOST else column / column.max()
