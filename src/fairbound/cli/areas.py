@@ -51,7 +51,8 @@ def run_stream(options: StreamOptions) -> Outcome:
     began = time.perf_counter()
     rows = read_rows(options)
     split = split_rows(rows, options.test_size, options.seed)
-    say(f"{rows.name}: {len(split.train):,} rows in chunks under {bound.text}; {len(split.test):,} rows are held out.")
+    train, held = map(rows.counting, (split.train, split.test))
+    say(f"{rows.name}: {train:,} rows in chunks under {bound.text}; {held:,} rows are held out.")
     encoder, labels = TableEncoder(), dict(zip(rows.groups.attributes, map(list, rows.groups.labels), strict=True))
     with rows.in_lines_of(split.train):
         learn_chunks(encoder, Chunks(lambda: (part for _, part in _parts(rows, split.train))))
@@ -73,7 +74,7 @@ def run_stream(options: StreamOptions) -> Outcome:
     found = audit(
         scores, **rows.known_of(split.test), constraint=bound, threshold=0.0, classes=rows.classes,
         confidence=options.confidence, notes=notes,
-        **data_facts(rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes),
+        **data_facts(rows.name, rows.label, split.words, rows.checksum, rows.counting(split.train), rows.classes),
         model={"kind": "linear", "description": about, "algorithm": "streaming_auc", "seed": options.seed, "budget": None,
                "seconds": seconds, "steps": None},
     )  # fmt: skip

@@ -89,6 +89,11 @@ class InputRows:
         """The weights of some rows, None where all rows count alike."""
         return None if self.weight is None else self.weight[rows]
 
+    def counting(self, rows: np.ndarray) -> int:
+        """How many of some rows have a weight above 0, without weights all of them."""
+        weight = self.weight_of(rows)
+        return len(rows) if weight is None else int(np.count_nonzero(weight))
+
     def known_of(self, rows: np.ndarray) -> dict[str, Any]:
         """What `audit` takes of some rows beside their scores."""
         groups, weight = self.groups_of(rows), self.weight_of(rows)

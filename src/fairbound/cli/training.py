@@ -65,15 +65,17 @@ def trained(
     under = " and ".join(b.text for b in bounds) or "no bound"
     what = "rows" if rows.qid is None else "documents"
     if split is None:
-        say(f"{rows.name}: training on a part of {len(rows):,} {what} until another part confirms {under}, or cannot.")
         every = np.arange(len(rows))
+        count = rows.counting(every)
+        say(f"{rows.name}: training on a part of {count:,} {what} until another part confirms {under}, or cannot.")
         with silenced(CertificateWarning):  # the verdict says it
             model = fit(every, bounds, options.confidence)
         held = model.certify_rows_
         words = f"{len(held) / len(rows):.0%} of the {what}, kept apart to certify, seed {options.seed}"
         free = model.unconstrained_ if options.baseline else None
         return Trained(model, free, Split(np.setdiff1d(every, held), held, words), interrupted(model))
-    say(f"{rows.name}: training on {len(split.train):,} {what} under {under}; {len(split.test):,} are held out.")
+    train, held_out_rows = map(rows.counting, (split.train, split.test))
+    say(f"{rows.name}: training on {train:,} {what} under {under}; {held_out_rows:,} are held out.")
     model = fit(split.train, bounds, 0.0)
     free = fit(split.train, [], 0.0) if bounds and options.baseline and not interrupted(model) else None
     if free is not None and interrupted(free):
@@ -102,7 +104,13 @@ def judged(
         together=not options.certify,
         compare={} if done.free is None else {"unconstrained": scored(done.free)["scores"]},
         **data_facts(
-            rows.name, rows.label, split.words, rows.checksum, len(split.train), rows.classes, clusters=rows.split_by
+            rows.name,
+            rows.label,
+            split.words,
+            rows.checksum,
+            rows.counting(split.train),
+            rows.classes,
+            clusters=rows.split_by,
         ),
         model={"kind": options.model, "description": about, **training_facts(done.model)},
         trajectory=getattr(done.model, "trajectory_", None),

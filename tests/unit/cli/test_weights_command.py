@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -56,6 +57,29 @@ def test_rows_of_no_weight_count_neither_in_training_nor_in_the_verdict(run, hal
 
     audited = run("audit", "--data", path, *COMMON, "--model", tmp_path / "out" / "model", "--weights", "w")
     assert audited["metrics"]["accuracy"] != 1.0  # the second model learnt of both halves
+
+
+def test_the_rows_that_train_are_those_with_a_weight(half_wrong, tmp_path, capsys):
+    path, _ = half_wrong
+    given = [
+        "fit",
+        "--data",
+        path,
+        "--label",
+        "y",
+        "--group",
+        "g",
+        "--no-baseline",
+        "--algorithm",
+        "alm",
+        "--budget",
+        "2 steps",
+    ]
+    main([*map(str, given), "--weights", "w", "--drop", "z", "--out", str(tmp_path / "out")])
+    said = re.search(r"training on (\d+) rows under no bound; (\d+) are held out", capsys.readouterr().err)
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    trained, held = map(int, said.groups())
+    assert trained + held == 300 and held == found["data"]["rows"] and trained == found["data"]["train_rows"]
 
 
 def test_an_audit_is_that_of_python(run, half_wrong):
