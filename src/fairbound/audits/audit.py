@@ -49,7 +49,7 @@ from fairbound.rows.scores import (
     tell_probabilities,
     usual_threshold,
 )
-from fairbound.rows.weighted import counted, kish_size, scaled_weights, unequal_weights, uneven_words
+from fairbound.rows.weighted import counted, kish_size, scaled_weights, uneven_words
 
 EFFECTIVE = "By their weights the {:,} rows tell as much of a mean as {:,.1f} rows of equal weight would."
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
@@ -118,13 +118,10 @@ def audit(
     check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
     warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
     classes = None if classes is None else class_tuple(classes)
-    rows = scores, y, sensitive_features, clusters, _compared(compare)
-    (sample_weight, scores, y, sensitive_features, clusters, compare), left = _counted(qid, sample_weight, *rows)
+    rows = sample_weight, scores, y, sensitive_features, clusters, _compared(compare)
+    (sample_weight, scores, y, sensitive_features, clusters, compare), left, uneven = _counted(qid, *rows)
     if positive is not None and (qid is not None or any(b.needs & {"classes", "predictions"} for b in bounds)):
         raise OptionError(NO_POSITIVE)
-    if qid is None and sample_weight is not None:
-        warnings = [*uneven_words(read_weights(sample_weight, len(scores))), *warnings]
-        sample_weight = scaled_weights(unequal_weights(sample_weight, len(scores)))
     data = {**(data or {}), **({} if sample_weight is None else {"weighted": True})}
     if not (outcomes := y is not None):
         check_decisions_alone(bounds, qid)
@@ -136,7 +133,7 @@ def audit(
     )  # fmt: skip
     named = data.pop("clusters", {}).get("column", getattr(clusters, "name", None))
     facts = _judged(given, qid, bounds, together, data | facts_of_clusters(given.clusters, named))
-    notes = [*notes, *left, *words_of_clusters(given.clusters), *words_of_power(power)]
+    warnings, notes = [*uneven, *warnings], [*notes, *left, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
 
 
@@ -147,13 +144,16 @@ def _compared(compare: Any) -> Mapping[str, Any]:
     return compare or {}
 
 
-def _counted(qid: Any, sample_weight: Any, *columns: Any) -> tuple[tuple[Any, ...], list[str]]:
-    """Weights and columns of the rows with a weight above 0, and what is said of others. A ranking takes no weights."""
-    if qid is not None:
-        return (sample_weight, *columns), []
-    out = counted(sample_weight, *columns)
-    n, kept = (0 if weight is None else len(weight) for weight in (sample_weight, out[0]))
-    return out, [f"{n - kept:,} of {n:,} rows have the weight 0 and are left out."] if kept < n else []
+def _counted(qid: Any, sample_weight: Any, *columns: Any) -> tuple[tuple[Any, ...], list[str], list[str]]:
+    """`scaled_weights` and columns of the rows with a weight above 0, what is said of others, and `uneven_words`. A ranking
+    takes no weights."""
+    if qid is not None or sample_weight is None:
+        return (sample_weight, *columns), [], []
+    weight, *kept = counted(sample_weight, *columns)
+    n, left = len(sample_weight), len(weight)
+    words = [f"{n - left:,} of {n:,} rows have the weight 0 and are left out."] if left < n else []
+    known = read_weights(weight, len(kept[0]))
+    return (scaled_weights(known), *kept), words, uneven_words(known)
 
 
 def _together(clusters: Any, y: Any, bounds: Sequence[Bound], qid: Any) -> np.ndarray | None:
