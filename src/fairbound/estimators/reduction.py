@@ -125,8 +125,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.
 
         sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0; the estimator gets them over their mean.
-        Raises: OptionError where the estimator takes no weights, its class_weight names other labels than y, or a bound is
-            no weighted sum of rates; DataError for rows that cannot be used. Warns: ConvergenceWarning where no model
+        Raises: OptionError where the estimator takes no weights, or takes a number for every two rows and some have weight 0,
+            where its class_weight names other labels than y, or a bound is no weighted sum of rates; DataError for rows that cannot be used. Warns: ConvergenceWarning where no model
             and threshold meets every bound on the training rows, where a lottery over the same fits is more accurate
             there by 0.01, and where the decisions are no better than the same one for all; DataWarning of groups with
             too few rows for a bound, of rows whose group is missing, and of a model that may know its rows by heart.

@@ -93,7 +93,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         seen it. "auto" takes 5 where a fit to four fifths of the rows is right on more of these than of the others, by
         0.02 and by 1.5 standard errors.
     scores: "auto" for the first of these methods that there is, one of their names, or a function (estimator, X) ->
-        (n,).
+        (n,); `fit` gives it rows of weight 0 too where the estimator is fitted already.
     randomised: False for one threshold per group. True mixes two: a row between them is decided at random, by
         `random_state` and the row's identifier alone (see `predict`).
     costs: of a false positive and of a false negative; (1, 1) maximises accuracy. None takes those of the class_weight
@@ -143,7 +143,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         sensitive_features: as in FairClassifier.fit. sample_weight: (n,) >= 0, of the thresholds, and of the estimator
             where it is fitted too; it gets them over their mean, and none where all are equal.
         Raises: OptionError where the bounds cannot be met by thresholds, or are no weighted sums of rates, and where the
-            estimator is fitted and takes no weights; DataError for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
+            estimator is fitted and takes no weights, or takes a number for every two rows and some have weight 0;
+            DataError for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
             ConvergenceWarning where mixtures of thresholds would be more accurate by a point or more, or every row gets
             the same decision; DataWarning of rows whose group is missing, and of groups of too few rows for a bound
             where thresholds move in steps.
