@@ -155,6 +155,10 @@ class ValueContrasts:
         """The contrasts numbered `rows` (k,)."""
         return ValueContrasts(self.index[rows], self.coefficient[rows], lambda i: self.name(int(rows[i])))
 
+    def turned(self) -> ValueContrasts:
+        """The same contrasts, both directions of every comparison next to each other, each named as the other one."""
+        return ValueContrasts(self.index, self.coefficient, lambda i: self.name(i ^ 1))
+
 
 def singles(compared: Compared, tails: tuple[str, ...]) -> ValueContrasts:
     """Every value of every group by itself, one value after another. tails: what is said after a name,

@@ -174,15 +174,20 @@ def test_a_group_without_positives_has_no_true_positive_rate():
 
 
 @pytest.mark.parametrize(
-    "stated", ["equalized_odds <= 0.1", "equalized_odds[overall] <= 0.1", "class_recall_parity <= 0.1"]
+    ("stated", "worst"),
+    [
+        ("equalized_odds <= 0.1", "c - "),
+        ("equalized_odds[overall] <= 0.1", "c - "),
+        ("class_recall_parity <= 0.1", " - c"),
+    ],
 )
-def test_a_group_without_positives_is_still_compared_among_negatives(stated):
+def test_a_group_without_positives_is_still_compared_among_negatives(stated, worst):
     rng = np.random.default_rng(0)
     group, y = rng.choice(["a", "b"], 2000), rng.integers(0, 2, 2000)
     decision = (rng.random(2000) < np.where(y == 1, 0.8, 0.2)).astype(int)
     group[:300], y[:300], decision[:300] = "c", 0, 1
     found = fb.audit(decision, y, group, stated)["constraints"][0]
-    assert found["verdict"] == "violated" and found["lower"] > 0.5 and found["worst"].startswith("c - ")
+    assert found["verdict"] == "violated" and found["lower"] > 0.5 and worst in found["worst"]
     assert found["groups"]["c | y=1"] == 0 and found["why"] == "No held-out row measures c | y=1."
     decision[:300] = rng.random(300) < 0.2
     alike = fb.audit(decision, y, group, stated)["constraints"][0]

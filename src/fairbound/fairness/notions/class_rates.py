@@ -157,6 +157,7 @@ class ClassRecallParity(ClassRateBound):
     over_classes: Literal["worst", "macro"] = "worst"
 
     name = "class_recall_parity"
+    measures_rest = True
     OPTIONS: ClassVar[Any] = {
         **ClassRateBound.OPTIONS, "worst": Word("over_classes", "worst"), "macro": Word("over_classes", "macro")
     }  # fmt: skip

@@ -46,6 +46,8 @@ class GroupBound(Bound):
     fewest: rows that a group must have behind each of its values; a group of fewer is left out of the bound and
         reported, whatever `empty` says. A whole number from 1 on; None leaves none out.
     only: of each set of attributes the codes of the groups that are not left out, filled in by `settled_on`.
+    measures_rest: whether the values measured are the rest to 1 of those that the notion is about, as misses are of
+        recalls: a difference of the ones is minus that of the others, and is named so.
     """
 
     bound: float
@@ -58,6 +60,7 @@ class GroupBound(Bound):
     needs = frozenset({"groups"})
     most: ClassVar[float] = 1.0
     compares: ClassVar[Literal["differences", "ratios", "values"]] = "differences"
+    measures_rest: ClassVar[bool] = False
     OPTIONS: ClassVar[Any] = {
         "pairwise": Word("against", "pairwise"),
         "overall": Word("against", "overall"),
@@ -209,7 +212,8 @@ class GroupBound(Bound):
             return singles(compared, self.tails)
         against: Any = "pairwise" if self.against == "best" else self.against
         ratio = self.bound if self.compares == "ratios" else None
-        return differences(compared, against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio)
+        made = differences(compared, against, self.tails, summed=self.summed, averaged=self.averaged, ratio=ratio)
+        return made.turned() if self.measures_rest else made
 
     def _spare(self, occurring: Occurring) -> float | None:
         """For ratios, the slack between the bound and equality, at the rate of positive labels."""
@@ -225,7 +229,8 @@ class GroupBound(Bound):
                 coefficient, words, bound = [self.bound, -1.0], "{} / best", 0.0
             else:
                 sign = 1.0 if higher else -1.0
-                coefficient, words, bound = [sign, -sign], "best - {}" if higher else "{} - best", self.bound
+                words = "best - {}" if higher or self.measures_rest else "{} - best"
+                coefficient, bound = [sign, -sign], self.bound
             name = lambda i, words=words, tail=tail: words.format(compared.name(i)) + tail  # noqa: E731
             first = builder.contrasts(index, coefficient, name, bound, self._spare(builder.occurring))
             builder.best(first, own.tolist(), 1 if higher or self.compares == "ratios" else -1)
