@@ -72,6 +72,8 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
     )
     if audit["data"]["positive"] not in (None, "1"):
         metrics += f". Positive is {printable(audit['data']['label'])} = {printable(audit['data']['positive'])}"
+    if labels := words.labels_named(audit):
+        metrics += f". {printable(labels).removesuffix('.')}"
     if audit["data"].get("weighted"):
         metrics += ". " * bool(metrics) + "Every row counts with its weight"
     parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]

@@ -161,6 +161,16 @@ def selected(audit: dict[str, Any]) -> str:
     return f"{'' if decisions_alone(audit) else 'predicted '}{data['label']} = {data['positive']}"
 
 
+def labels_named(audit: dict[str, Any]) -> str:
+    """Which label is meant by y=1 in the names of groups, where it is not the number 1; "" where no name has it."""
+    data = audit["data"]
+    names = (name for c in audit["constraints"] for name in (*c["groups"], c.get("worst") or ""))
+    if data["positive"] in (None, "1") or data.get("classes") or not any(re.search(r" \| y=[01]$", n) for n in names):
+        return ""
+    label = f"{data['label']} = {data['positive']}"
+    return f"In the names of groups y=1 stands for the positive label, {label}, and y=0 for every other."
+
+
 def at_least(constraint: dict[str, Any]) -> bool:
     """Whether the stated bound is the least that is accepted, as of a recall; else it is the most."""
     return constraint.get("sense") == "at least"

@@ -222,3 +222,17 @@ def test_a_monitor_s_decisions_are_not_held_out():
     few = fb.Monitor("demographic_parity <= 0.1").update(np.ones(200, int), np.arange(200) // 2 % 2, ["f", "m"] * 100)
     page = report.audit_page(few.look())
     assert "at about even odds; this monitor has seen 200." in page and "this audit had" not in page
+
+
+@pytest.mark.parametrize(("pair", "positive"), [((0, 1), 0), (("no", "yes"), "yes"), ((0, 1), 1), ((0, 1), None)])
+def test_reports_say_which_label_y_1_is_where_it_is_not_the_number_1(pair, positive):
+    rng = np.random.default_rng(0)
+    y, decided, group = np.array(pair)[rng.integers(0, 2, (2, 600))].tolist() + [np.repeat(["a", "b"], 300)]
+    found = fb.audit(decided, y, group, "equal_opportunity <= 0.1", positive=positive, data={"label": "paid"})
+    said = f"y=1 stands for the positive label, paid = {positive}, and y=0 for every other"
+    of_a = sum(one == (1 if positive is None else positive) for one in y[:300])
+    assert found["constraints"][0]["groups"]["a | y=1"] == of_a
+    named = positive not in (1, None)
+    assert (said in fb.report.table(found).replace("\n", " ")) == (said in report.audit_page(found)) == named
+    by_share = fb.audit(decided, y, group, "demographic_parity <= 0.1", positive=positive)
+    assert "y=1" not in report.audit_page(by_share)
