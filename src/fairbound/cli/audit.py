@@ -24,6 +24,7 @@ from fairbound.cli.columns import (
     narrow_columns,
     one_column,
     pandas_part,
+    said_of_weights,
     speaks_of,
     with_decisions,
 )
@@ -111,7 +112,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options, folder),
-        notes=[*unlabelled, *notes],
+        notes=[*unlabelled, *notes, *said_of_weights(options.weights)],
     )
     _explain_missing(found, options)
     found["warnings"] += left_out_in_training(classifier, found)

@@ -227,6 +227,11 @@ def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None
     return weight
 
 
+def said_of_weights(column: str | None) -> list[str]:
+    """The note that names the column of --weights; none without one."""
+    return [] if column is None else [f"Every row counts with its weight, column {column}."]
+
+
 def numbers_in(frame: Any, column: str, source: str, option: str = "--score") -> np.ndarray:
     """`numbers_of` a column of a frame whose index are the rows of the file `source`. option: that names the column."""
     with in_file(source, frame.index.to_numpy()):

@@ -189,7 +189,7 @@ def _measured(
     classes: Sequence[Any] | None = None,
 ) -> dict[str, Any]:
     """What `fairbound.compare` finds of logits (n,) of both on the rows of a frame."""
-    return compare(
+    found = compare(
         *scores,
         target,
         groups,
@@ -200,6 +200,7 @@ def _measured(
         sample_weight=weights_of(frame, options.weights, options.data),
         names=_names(options),
     )
+    return found if options.weights is None else found | {"weights": options.weights}
 
 
 def _compared_decisions(options: CompareOptions) -> dict[str, Any]:

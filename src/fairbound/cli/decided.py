@@ -23,6 +23,7 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
+    said_of_weights,
     speaks_of,
     with_decisions,
 )
@@ -85,7 +86,7 @@ def audited_decisions(options: AuditOptions, folder: Folder | None) -> dict[str,
             constraint=bounds,
             **judged_so(options, frame),
             model=model_facts(classifier, options, folder),
-            notes=notes,
+            notes=[*notes, *said_of_weights(options.weights)],
             **_facts(options, column, folder, said),
         )
     found["warnings"] += left_out_in_training(classifier, found)

@@ -22,6 +22,7 @@ from fairbound.cli.columns import (
     numbers_in,
     numbers_of,
     one_column,
+    said_of_weights,
 )
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
@@ -98,7 +99,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, warnings=warnings),
         model={"kind": "numbers", **about},
-        notes=notes,
+        notes=[*notes, *said_of_weights(options.weights)],
     )
     return written_audit(found, options.out)
 

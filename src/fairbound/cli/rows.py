@@ -26,6 +26,7 @@ from fairbound.cli.columns import (
     listed,
     narrow_columns,
     one_column,
+    said_of_weights,
     units_of,
     weights_of,
 )
@@ -201,8 +202,7 @@ def rows_of_file(
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
     weight = weights_of(frame, options.weights, path)
-    if weight is not None:
-        notes.append(f"Every row counts with its weight, column {options.weights}.")
+    notes += said_of_weights(options.weights)
     if by and split_by not in attributes:
         notes.append(f"Rows of one {split_by} are on one side of the split; it is not among the features.")
     may_split = hasattr(options, "split_by") and not getattr(options, "certify", False) and query is None

@@ -252,6 +252,7 @@ class Monitor:
         )
         if self.largest_weight is not None:
             data["split"] += f"; {self.rows:,} of {self._tally.offered:,} weighted rows counted, by their weight"
+            data["split"] += f", column {self.columns['weights']}" if "weights" in self.columns else ""
         if "label" in self.columns:
             data["label"] = self.columns["label"]
         return facts_of_data(rows.groups, data, rows.each)

@@ -64,7 +64,8 @@ def said(found: dict[str, Any]) -> str:
     part = (
         f"{found['changed']:,} of {found['rows']:,} decisions differ." if found["changed"] else "No decision differs."
     )
-    part += " Every row counts with its weight." if found.get("weighted") else ""
+    column = f", column {found['weights']}" if "weights" in found else ""
+    part += f" Every row counts with its weight{column}." if found.get("weighted") else ""
     level = words.percent(found["confidence"])
     if not clear:
         return f"{part} No difference is clear at {level} confidence."

@@ -191,3 +191,23 @@ def test_another_label_or_no_weights_than_in_training_are_warned_of(run, half_wr
     asked = ["--constraint", "demographic_parity <= 0.5", "--state", str(tmp_path / "state")]
     assert main(["monitor", "--data", str(path), "--model", str(model), *COMMON, *asked]) in (0, 1, 3)
     assert any(weights in line for line in json.loads(capsys.readouterr().out)["warnings"])
+
+
+def test_every_report_names_the_column_of_weights(run, half_wrong, tmp_path, capsys):
+    path, frame = half_wrong
+    frame.assign(d=(frame["x"] > 0) * 1, v=frame["w"] / 2.5).to_csv(path, index=False)
+    bound, page = ["--constraint", "demographic_parity <= 0.5"], tmp_path / "out" / "report.html"
+    said = "Every row counts with its weight, column v."
+    numbers = ["--label", "z", "--group", "g", "--json", "--quiet", "--constraint", "residual_gap <= 9"]
+    for given in ([*COMMON, *bound, "--score", "d"], [*COMMON[2:], *bound, "--score", "d"], [*numbers, "--score", "x"]):
+        run("audit", "--data", path, *given, "--weights", "v")
+        assert said in json.loads(page.with_name("audit.json").read_text())["notes"]
+        assert said in page.read_text(encoding="utf-8")
+        run("audit", "--data", path, *given)
+        assert said not in page.read_text(encoding="utf-8")
+    found = run("compare", "d", "x", "--data", path, *COMMON, "--weights", "v")
+    assert found["weights"] == "v" and said in fb.report.table(found)
+    state = ["--state", tmp_path / "state", "--largest-weight", "1", "--score", "d", "--weights", "v"]
+    assert main([*map(str, ["monitor", "--data", path, *COMMON, *bound, *state])]) in (0, 1, 3)
+    found = json.loads((tmp_path / "state" / "audit.json").read_text())
+    assert "by their weight, column v" in found["data"]["split"]
