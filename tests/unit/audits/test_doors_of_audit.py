@@ -118,6 +118,14 @@ def test_groups_that_are_too_small_for_bounds_of_means_are_named(stated):
     assert judged["verdict"] == "insufficient" and judged["upper"] is None
     assert judged["why"] == "Means are judged from 200 held-out rows of every group on; fewer have few (199)."
     assert judged["why"].rstrip(".") in words.explain(judged, 500)
+    weighed = {"sample_weight": np.tile([1.0, 2.0], 250)}
+    (judged,) = fb.audit(
+        s, y + 0.5 if "residual" in stated else y, np.repeat(["many", "few"], [290, 210]), stated, **weighed
+    )["constraints"]
+    of = f"{np.tile([1, 2], 105).sum() ** 2 / np.tile([1, 4], 105).sum():.4g}"
+    assert "200 effective held-out rows" in judged["why"] and judged["why"].endswith(
+        f"fewer have few ({of} of 210 rows)."
+    )
     (enough,) = fb.audit(s, y + 0.5 if "residual" in stated else y, np.repeat(["many", "few"], [300, 200]), stated)[
         "constraints"
     ]

@@ -216,10 +216,22 @@ def too_few_for_means(sets: Sets, names: Sequence[str]) -> str | None:
     of = sets.values[0][1]
     if of.means is None or of.largest is not None:
         return None
-    trials = sets.joined("trials")
-    few = [f"{name} ({n:.4g})" for name, n in zip(names, trials, strict=True) if n < ASYMPTOTIC_ROWS]
-    rule = f"Means are judged from {ASYMPTOTIC_ROWS} held-out rows of every group on; fewer have"
-    return f"{rule} {shortlist(few)}." if few else None
+    trials, rows = sets.joined("trials"), sets.joined("rows")
+    few = trials < ASYMPTOTIC_ROWS
+    if not few.any():
+        return None
+    effective, rule = not np.allclose(trials[few], rows[few]), f"Means are judged from {ASYMPTOTIC_ROWS}"
+    each = [
+        f"{name} ({n:.4g} of {of:,} rows)" if effective else f"{name} ({n:.4g})"
+        for name, n, of in zip(np.asarray(names)[few], trials[few], rows[few].astype(int), strict=True)
+    ]
+    if effective:
+        rule += (
+            " effective held-out rows of every group on (how many independent rows of equal weight would be as sure)"
+        )
+    else:
+        rule += " held-out rows of every group on"
+    return f"{rule}; fewer have {shortlist(each)}."
 
 
 def loss_bounds(
