@@ -231,8 +231,7 @@ def _class_facts(given: Given, bounds: tuple[Bound, ...], alpha: float, data: Ma
             raise OptionError(f"{bound.text!r} cannot be judged beside bounds on every class; audit it by itself.")
     rows, others = _scored(given, bounds, lambda scores: read_predictions(scores, given.y, given.classes))
     about = facts_of_data(rows.groups, {"positive": None, **data, "classes": list(rows.classes)})
-    label = about["label"] if about["label"] != "y" else "class"
-    found = class_facts(rows, others, bounds, alpha, label)
+    found = class_facts(rows, others, bounds, alpha, about["label"])
     found["warnings"] += own_label_words(rows.groups, rows.target)
     return {"data": about, **found}
 

@@ -30,15 +30,17 @@ def class_metrics(rows: Scored) -> dict[str, float | None]:
 
 
 def class_rows(rows: Scored, label: str) -> list[dict[str, Any]]:
-    """Recall and precision of every class: the audit's "groups". label: name of the label."""
-    out = []
+    """Recall and precision of every class: the audit's "groups". label: name of the label, "y" where it has none."""
+    out, attribute = [], "class" if label == "y" else label
     for i, name in enumerate(rows.classes):
         mine, named = rows.target == i, rows.predicted == i
         recall = rate_record(*share_of(~rows.wrong, mine, rows), "row of the class", rows.confidence)
         precision = rate_record(*share_of(~rows.wrong, named, rows), "row predicted to be it", rows.confidence)
         rates = {"recall": recall, "precision": precision}
         n = int(rows.mass[0][mine].sum())
-        out.append({"attribute": label, "group": name, "n": n, "positives": None, "rates": rates, "mean_loss": None})
+        out.append(
+            {"attribute": attribute, "group": name, "n": n, "positives": None, "rates": rates, "mean_loss": None}
+        )
     return out
 
 

@@ -261,7 +261,7 @@ class Monitor:
         return (
             group_rows(rows, self.bounds)
             if len(self.classes) == 2
-            else class_rows(rows, "y") + class_rates_of_groups(rows, self.bounds)
+            else class_rows(rows, self.columns.get("label", "y")) + class_rates_of_groups(rows, self.bounds)
         )
 
     def _metrics(self, rows: Scored) -> dict[str, float | None]:

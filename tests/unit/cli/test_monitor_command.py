@@ -185,6 +185,7 @@ def test_three_labels_are_watched_under_bounds_on_classes(run, tmp_path):
     code, out, err = run(*call, "--state", tmp_path / "state", "--constraint", "class_recall_parity <= 0.2")
     assert code == 0, err
     assert "class_recall_parity <= 0.2" in out and (tmp_path / "state" / "report.html").exists()
+    assert "Classes of kind" in out and "Groups of sex" in out
     code, _, err = run(*call, "--state", tmp_path / "other", "--constraint", "demographic_parity <= 0.2")
     assert code == 2
 

@@ -58,7 +58,8 @@ def test_more_than_two_labels_are_measured_as_an_audit_measures_them():
         )  # it holds at every look
     assert [c["verdict"] for c in found["constraints"]] == ["met", "violated", "met"]
     assert found["metrics"] == pytest.approx(audit["metrics"])
-    assert [g["n"] for g in found["groups"]] == [g["n"] for g in audit["groups"]]
+    for key in ("attribute", "group", "n"):
+        assert [g[key] for g in found["groups"]] == [g[key] for g in audit["groups"]]
     assert fb.Monitor.from_dict(json.loads(json.dumps(monitor.to_dict()))).verdicts() == monitor.verdicts()
     with pytest.raises(OptionError, match="needs a positive label, but there are 3"):
         fb.Monitor(PARITY, classes=("a", "b", "c"))
