@@ -272,7 +272,8 @@ def attained(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
     worst = constraint.get("worst")
     if not worst or len(constraint["groups"]) < 3 or (not constraint["value"] and not at_least(constraint)):
         return ""
-    of = {g["attribute"] for g in audit["groups"] if worst.startswith(f"{g['group']} - ")}
+    first = worst.removeprefix("overall - ") + " | "
+    of = {g["attribute"] for g in audit["groups"] if re.match(rf"{re.escape(g['group'])}(,| [-/|] | above )", first)}
     named = f" ({of.pop()})" if len(of) == 1 and len(audit["data"]["sensitive"]) > 1 else ""
     text = f" The value is that of {worst}{named}."
     if shown := constraint.get("shown_by"):

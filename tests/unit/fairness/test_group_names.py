@@ -77,3 +77,19 @@ def test_labels_that_hold_an_ampersand_are_not_merged():
     assert len(groups) == 4 and sum(groups.values()) == N
     assert groups == {c["category"]: c["n"] for c in found["impact"][2]["categories"]}
     assert groups["one: x & y & two: z"] == ((AFAM == "no") & (SINGLE == "no")).sum()
+
+
+@pytest.mark.parametrize(
+    "stated",
+    ["demographic_parity <= 0.01", "demographic_parity_ratio >= 0.9", "true_positive_rate_ratio >= 0.9", "group_loss <= 0.1",
+     "demographic_parity[overall] <= 0.01", "auc_parity[group] <= 0.01", "class_recall_parity[overall] <= 0.01"],
+)  # fmt: skip
+def test_the_attribute_of_what_gives_the_value_is_said(stated):
+    people = {
+        "ethnicity": np.where(AFAM == "no", "cauc", "afam"),
+        "status": np.where(SINGLE == "yes", "alone", "married"),
+    }
+    found = fb.audit(S if "class" not in stated else (S > 0).astype(int), Y, people, stated)
+    worst = found["constraints"][0]["worst"]
+    attribute = "ethnicity" if "cauc" in worst or "afam" in worst else "status"
+    assert f"The value is that of {worst} ({attribute})." in fb.report.table(found)
