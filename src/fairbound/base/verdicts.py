@@ -72,7 +72,7 @@ def of_left_out(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
-    """Sentences on the groups that bounds leave out for want of rows; "" where there are none."""
+    """Sentences on the groups that bounds leave out for want of rows, or of others beside them; "" where there are none."""
     findings = list(findings)
     names = dict.fromkeys(name for found in findings if "fewest" not in found for name in found.get("left_out", ()))
     said = [f" Left out (empty=drop), for want of rows that it needs: {', '.join(names)}."] if names else []
@@ -83,8 +83,12 @@ def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
 def _of_few_rows(found: Mapping[str, Any]) -> str:
     """The sentence on the groups that `fewest` leaves out, those of the most rows first."""
     groups = sorted(found["left_out_groups"], key=lambda one: -one["rows"])
-    each = [f"{one['group']} ({rows_and_few(one['rows'], one['fewest'])})" for one in groups]
+    each = [f"{one['group']} ({rows_and_few(one['rows'], one['fewest'])}{_why_alone(one)})" for one in groups]
     return f" Left out (fewest={found['fewest']}): {unspoken(found)}, of which it says nothing: {shortlist(each, 10)}."
+
+
+def _why_alone(group: Mapping[str, Any]) -> str:
+    return ", and no other group is left to compare it with" if group.get("alone") else ""
 
 
 def rows_and_few(rows: int, few: int) -> str:

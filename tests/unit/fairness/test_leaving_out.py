@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
+from fairbound.base import verdicts
 from fairbound.base.errors import DataWarning, EmptyGroupError, OptionError
 from fairbound.estimators.feasibility import more_rows
 from fairbound.fairness.compiled.builder import compile_plan
@@ -97,6 +98,9 @@ def test_a_group_that_nothing_is_left_to_compare_with_is_left_out_too(rows):
     stated = "conditional_demographic_parity[given=race,fewest=10] <= 0.5"
     found = fb.audit(scores, y, groups, stated, threshold=0)["constraints"][0]
     assert found["left_out"] == ["D & F", "D & M"] and found["left_out_rows"] == 19  # D & M has 12, and D & F 7
+    assert [one.get("alone") for one in found["left_out_groups"]] == [None, True]
+    said = verdicts.left_out([found])
+    assert "D & M (12 rows, and no other group is left to compare it with), D & F (7 rows)." in said
 
 
 def test_fewest_of_one_row_is_what_empty_drop_says(rows):

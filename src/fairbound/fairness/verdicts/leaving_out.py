@@ -31,7 +31,8 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
     """Of a bound that states `fewest`, what its finding says of the groups of fewer rows; {} where there are none.
 
     "left_out": their names. "left_out_groups": for each its "group", its "rows", and the "fewest" of them that are behind
-    one of its values. "left_out_rows": how many rows are in one of them. "fewest": as the bound states it.
+    one of its values, and "alone" (True) where these are enough and no other group is left to compare it with.
+    "left_out_rows": how many rows are in one of them. "fewest": as the bound states it.
     occurring: the rows that are judged, or trained on.
     """
     if getattr(bound, "fewest", None) is None:
@@ -40,10 +41,16 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
     away = np.zeros(len(occurring.counts), dtype=bool)
     for found, rows in bound.counted(occurring):
         out = ~enough(bound, found, rows)
+        alone = _alone(bound, found, rows, ~out)[out]
         left, whole = found.keep(out), occurring.per_group(found.attributes)
         away |= left.of_rows(given) >= 0
         for g, few in enumerate(rows[:, out].min(0).tolist()):
-            groups[left.name(g)] = {"group": left.name(g), "rows": int(whole[left.codes[g]]), "fewest": int(few)}
+            groups[left.name(g)] = {
+                "group": left.name(g),
+                "rows": int(whole[left.codes[g]]),
+                "fewest": int(few),
+                **({"alone": True} if alone[g] else {}),
+            }
     if not groups:
         return {}
     return {
@@ -52,6 +59,14 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
         "left_out_rows": int(occurring.counts[away].sum()),
         "fewest": bound.fewest,
     }
+
+
+def _alone(bound: Any, found: Compared, rows: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """(k,) bool: the groups that have `fewest` rows behind each value (R, k), and none that is `kept` (k,) in the group
+    within which they would be compared."""
+    if bound.within is None:
+        return np.zeros(len(found), dtype=bool)
+    return np.asarray((rows >= bound.fewest).all(0) & ~np.isin(found.stratum, found.stratum[kept]))
 
 
 def nothing_left(bound: Any, attributes: Sequence[str], found: Compared, kept: Compared) -> str:
