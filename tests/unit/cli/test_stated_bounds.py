@@ -89,7 +89,8 @@ def test_outcomes_are_not_judged_by_themselves(lent, run, tmp_path):
 
 
 def test_a_weighted_audit_says_so(lent, run, tmp_path):
-    pd.read_csv(lent).assign(w=2.0).to_csv(lent, index=False)
+    frame = pd.read_csv(lent)
+    frame.assign(w=1.0 + np.arange(len(frame)) % 2).to_csv(lent, index=False)
     words = ("audit", "--data", lent, "--score", "p", "--label", "paid", "--out", tmp_path / "o")
     assert "Every row counts with its weight" in run(*words, "--weights", "w")[1]
     assert "Every row counts" not in run(*words)[1]
