@@ -69,12 +69,17 @@ AT_ONCE = Budget(steps=FullBatchALM().rounds)
 GENTLE = 1 / 8
 """Share of the usual dual step size and penalty, where with these hardly anything was learnt."""
 
-EARLY = "Random batches ended after {:,} steps, as rows that they had not met showed to be of use."
-FURTHER = "After random batches all layers were trained on all rows at once (rounds: {}), as rows kept apart showed to be of use."
-FREE = "Layers trained without bounds (sgd), the last one then under them, gave the better model, which is taken."
+EARLY = "Random batches{} ended after {}, as rows that they had not met showed to be of use."
+FURTHER = "After random batches{} all layers were trained on all rows at once (rounds: {}), as rows kept apart showed to be of use."
+NO_BOUNDS = " without bounds (sgd)"
+FREE = (
+    "Of two networks the better one is taken: its random batches knew no bounds (sgd), and its last layer was then solved "
+    "under them. The other was under the bounds from its first batch (alm)."
+)
 ROUNDS_PAY = (
-    "Layers trained without bounds (sgd), all of them then under the bounds on all rows at once, gave the better model, "
-    "as rows kept apart showed."
+    "Of three networks the best one is taken: its random batches knew no bounds (sgd), and all of its layers were then "
+    "trained under them on all rows at once, as rows kept apart showed to be of use. One was under the bounds from its "
+    "first batch (alm), one after its batches in its last layer alone."
 )
 """Notes on a network."""
 
@@ -288,7 +293,9 @@ def _network(
             of = problem_like(problem, problem.model, None, None, stated=())
             after, rounds = trained_further(of, solution, options.seed, options.progress, mine)
             solution = replace(judged(problem, after), records=solution.records)  # those of the rounds have no bounds
-        notes = [EARLY.format(steps)] * bool(steps) + [FURTHER.format(rounds)] * bool(rounds)
+        how = NO_BOUNDS if problem.m and isinstance(by, SGD) else ""
+        counted = f"{steps:,} step{'' if steps == 1 else 's'}"
+        notes = [EARLY.format(how, counted)] * bool(steps) + [FURTHER.format(how, rounds)] * bool(rounds)
         return Trained(problem, held, solution, by, until, notes, [])
 
     bound = _with_last_layer(batches(method, first := limit.part(ALONE) if problem.m else limit), options, first)

@@ -275,6 +275,23 @@ def test_rounds_under_bounds_are_made_from_the_start_that_gains_most_on_rows_apa
         assert torch.equal(after.last, made.last) and after.steps == first.steps + made.steps
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("steps", "counted"), [(1, "1 step"), (1500, "1,500 steps")])
+def test_notes_say_which_network_was_taken_and_what_was_done_with_it(steps, counted, monkeypatch):
+    """Where the one whose random batches knew no bounds is the better."""
+    monkeypatch.setattr(training, "useful_steps", lambda *a: (steps, None))
+    monkeypatch.setattr(training, "trained_further", lambda problem, solution, *a: (solution, 0))
+    monkeypatch.setattr(training, "rounds_under_bounds", lambda *a: None)
+    monkeypatch.setattr(
+        training, "better", lambda first, second, by, note: second._replace(notes=[*second.notes, note])
+    )
+    X, y, group = skewed()
+    fair = fb.FairClassifier("demographic_parity <= 0.02", model="mlp:4", random_state=0, validation=0.2)
+    notes = " ".join(fair.fit(X, y, sensitive_features=group).fit_report_["notes"])
+    assert f"Random batches without bounds (sgd) ended after {counted}, as" in notes and training.FREE in notes
+    assert "The other was under the bounds from its first batch (alm)." in notes
+
+
 def test_layers_that_know_the_groups_too_well_are_trained_on_under_the_bound():
     """On these rows rounds of all layers pay; with other ones it may be the last layer alone."""
     rng = np.random.default_rng(2)
