@@ -196,6 +196,7 @@ class Monitor:
                 "files": self.files,
                 "growth": growth,
                 **({} if self._tally.ids is None else {"repeated": self.repeated}),
+                **({} if self.largest_weight is None else {"offered": self._tally.offered}),
             },
         }
         notes = ["Every interval holds at all looks together; that of a group's rate holds for this rate alone."]

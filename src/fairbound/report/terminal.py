@@ -76,6 +76,10 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         metrics += f". {printable(labels).removesuffix('.')}"
     if audit["data"].get("weighted"):
         metrics += ". " * bool(metrics) + "Every row counts with its weight"
+    if (given := words.offered(audit)) is not None:
+        metrics += (
+            ". " * bool(metrics) + f"Of {given:,} rows given, {audit['data']['rows']:,} were counted, by their weight"
+        )
     parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]
     if "certificate" in audit:
         made = audit["certificate"]

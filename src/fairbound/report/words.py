@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -203,8 +204,15 @@ def decisions_alone(audit: dict[str, Any]) -> bool:
 def said_of(constraint: dict[str, Any], audit: dict[str, Any]) -> str:
     """All that is said of a constraint, one entry of ``audit["constraints"]``."""
     clusters = audit["data"].get("clusters", {}).get("count")
-    had = "this monitor has seen" if audit.get("monitoring") else "this audit had"
-    return explain(constraint, audit["data"]["rows"], unit(audit), clusters, had) + attained(constraint, audit)
+    monitor = "this monitor has seen" if offered(audit) is None else "this monitor has counted"
+    had = monitor if audit.get("monitoring") else "this audit had"
+    said = explain(constraint, audit["data"]["rows"], unit(audit), clusters, had, offered(audit))
+    return said + attained(constraint, audit)
+
+
+def offered(audit: dict[str, Any]) -> int | None:
+    """How many rows a monitor was given, of which it counted some, by their weight; None where rows count once each."""
+    return audit.get("monitoring", {}).get("offered")
 
 
 def explain(
@@ -213,11 +221,12 @@ def explain(
     unit: str = "held-out rows",
     clusters: int | None = None,
     had: str = "this audit had",
+    offered: int | None = None,
 ) -> str:
     """Why this constraint has its verdict, in one or two sentences.
 
     constraint: one entry of ``audit["constraints"]``. rows: how many of the `unit` the audit had. clusters: in how many
-    clusters they come, None where they are independent. had: the words before that number.
+    clusters they come, None where they are independent. had: the words before that number. offered: of how many rows these were drawn by their weight, if they were.
     """
     limit, value, level = constraint["bound"], constraint["value"], percent(constraint["confidence"])
     lower, upper, why = constraint["lower"], constraint["upper"], constraint["why"]
@@ -250,6 +259,10 @@ def explain(
         needed = constraint["rows_needed"]
         here = f"{had} {rows:,}{in_clusters(clusters)}"
         alike = "" if clusters is None else ", in clusters as large,"
+        if offered is not None:
+            here += f" of the {offered:,} rows given, by their weight"
+            if needed is not None and rows:
+                alike = f", out of about {about(math.ceil(needed * offered / rows))} rows to give,"
         if needed is not None and scarce(constraint):
             text += scarce(constraint, unit)
         elif needed is not None and needed > FAR * max(rows, 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.verdicts import about
 from fairbound.cli import app as cli
 from fairbound.confidence.sequences import CountsInTime
 from fairbound.confidence.tilted import Pairs
 from fairbound.report import schema
+from fairbound.report.terminal import table
 
 BOUNDS = ["loss_gap[largest=2] <= 0.5", "group_loss[largest=3] <= 1", "loss_gap[y=1,largest=2] <= 0.5"]
 
@@ -103,11 +106,28 @@ def test_rows_are_counted_by_their_weight_whatever_the_calls(seed):
     found = whole.look()
     assert abs(found["metrics"]["selection_rate"] - rate) < 5 * np.sqrt(rate * (1 - rate) / whole.rows)
     assert f"{whole.rows:,} of {n:,} weighted rows" in found["data"]["split"]
+    assert found["monitoring"]["offered"] == n
     other = fb.Monitor("demographic_parity <= 0.5", largest_weight=5.0, random_state=seed + 10)
     assert other.update(d, d, {"sex": sex}, sample_weight=weight)._tally.counts != whole._tally.counts
     assert other.merge(whole).rows == other.rows + whole.rows
     with pytest.raises(DataError, match="same random numbers"):
         whole.merge(parts)
+
+
+def test_the_terminal_says_how_many_of_the_rows_given_were_counted_and_how_many_more_to_give():
+    rng = np.random.default_rng(0)
+    n = 1500
+    sex, d = rng.choice(["f", "m"], n), rng.integers(0, 2, n)
+    monitor = fb.Monitor("demographic_parity <= 0.2", largest_weight=5.0, random_state=0)
+    found = monitor.update(d, d, {"sex": sex}, sample_weight=rng.uniform(1, 2, n)).look()
+    rows, (bound,), text = monitor.rows, found["constraints"], table(found)
+    assert bound["verdict"] == "insufficient" and rows < n / 2
+    assert f"Of 1,500 rows given, {rows:,} were counted, by their weight" in text
+    assert f"this monitor has counted {rows:,} of the 1,500 rows given, by their weight" in text
+    more = about(math.ceil(bound["rows_needed"] * n / rows))
+    assert (
+        f"{about(bound['rows_needed'])} decisions of this kind, out of about {more} rows to give, would decide" in text
+    )
 
 
 @pytest.mark.parametrize(
