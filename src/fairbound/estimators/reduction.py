@@ -96,7 +96,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         "shortfall" (what to do where that is better by 0.01 of the larger cost, else None), "no_better_than_constant"
         (whether the same decision for all rows costs as little), "nothing_learnt" (what is said of that, else None),
         "known_rows" (what is said where the fit without bounds is right on nearly all rows that it was fitted to, else
-        None), "small_groups", "missing_group_rows" (by attribute), "dropped_groups", "notes", "fits", "multipliers".
+        None), "small_groups", "missing_group_rows" (by attribute), "dropped_groups", "notes", "fits", "multipliers"
+        (those of the returned fit; of the two directions of a difference one is taken from the other in what rows cost).
     """
 
     estimator: Any = None
