@@ -143,11 +143,24 @@ def held_out_rows(rows: InputRows, numbers: np.ndarray) -> bytes:
     return csv_file("row", lines=([row] for row in np.sort(rows.places_of(numbers)).tolist()))
 
 
+MET_WITHOUT = (
+    "Without bounds these values are within them too. Training under them may still have ended at another model: the two "
+    "stand side by side under 'Models'."
+)
+"""Note where the bounds cost nothing on the training rows."""
+
+
 def value_in_training(text: str, value: float, free: float | None = None) -> str:
     """What is said of the value of a bound on the training rows. free: of a model without bounds, None where none is
     known."""
     line = f"On the training rows, which the verdict is not about, the value of {text!r} is {value:.4f}"
     return line + ("." if free is None else f"; without the bound it is {free:.4f}.")
+
+
+def _within(finding: dict[str, Any]) -> bool:
+    """Whether the value that was measured is within the bound."""
+    value, limit = finding["value"], finding["bound"]
+    return value is not None and bool(value >= limit if finding.get("sense") == "at least" else value <= limit)
 
 
 def _in_training(
@@ -166,6 +179,8 @@ def _in_training(
     for i, bound in enumerate(bounds):
         value = done.model.fit_report_["constraints"][i]["train_value"]
         out.append(value_in_training(bound.text, value, None if free is None else free[i]["value"]))
+    if free and all(_within(made) for made in free):
+        out.append(MET_WITHOUT)
     fewest = min((n for c in found["constraints"] for n in c["groups"].values()), default=0)
     unsure = found["verdict"] in ("violated", "insufficient") and done.model.fit_report_["feasible"]
     if unsure and fewest >= ENOUGH:

@@ -11,6 +11,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli.app import main
+from fairbound.cli.training import MET_WITHOUT
 from fairbound.report import schema
 
 
@@ -100,6 +101,9 @@ def test_a_broken_bound_gets_its_value_in_training_and_a_next_step(table, capsys
     assert "The bound is met on the training rows" in said and "has no certificate: a mean loss without" in said
     noted = json.loads(Path("out/audit.json").read_text())["notes"]
     assert any(value in line for line in noted) and any("as in 'residual_gap[largest=0.02]'" in line for line in noted)
+    assert MET_WITHOUT not in said
+    main([*call, "residual_gap <= 1000", "--out", "out"])
+    assert MET_WITHOUT in " ".join(capsys.readouterr().out.split())
     assert main([*call, "residual_gap[largest=5] <= 0.001", "--out", "out"]) in (1, 3)
     assert "train with --certify" in capsys.readouterr().out
 
