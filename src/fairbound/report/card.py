@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fairbound.base.names import seen
-from fairbound.report import words
+from fairbound.report import summary, words
 
 COLUMNS = (
     "attribute", "category", "n", "share", "selected", "selection_rate", "impact_ratio", "scoring_rate",
@@ -83,7 +83,7 @@ def _yaml(value: Any) -> str:
 def _body(audit: dict[str, Any]) -> Iterator[str]:
     data, model = audit["data"], audit["model"]
     yield f"\n# {_text(audit['title'])}\n"
-    yield f"**{words.VERDICTS[audit['verdict']]}.** {_text(words.summary(audit))}\n"
+    yield f"**{words.VERDICTS[audit['verdict']]}.** {_text(summary.said(audit))}\n"
     yield "## Model\n"
     if model is None:
         yield "Only its scores were given.\n"

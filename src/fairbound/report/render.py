@@ -8,7 +8,7 @@ from typing import Any
 
 from fairbound.base.extras import extra
 from fairbound.base.names import seen
-from fairbound.report import plots, words
+from fairbound.report import plots, summary, words
 
 
 def render(template: str, **values: Any) -> str:
@@ -48,6 +48,7 @@ def environment() -> Any:
         "glyph": lambda *given: safe(plots.glyph(*given)),
         "swatch": lambda *given: safe(plots.swatch(*given)),
         "seen": seen,
+        "summary": summary,
         "words": words,
     }
     return env

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairbound.base.extras import extra
 from fairbound.base.names import seen
-from fairbound.report import words
+from fairbound.report import summary, words
 from fairbound.report.compare import COMPARE_SCHEMA, most_telling, said, tells
 from fairbound.report.schema import validate
 from fairbound.report.tables import compared, metric_of, model_metrics
@@ -80,7 +80,7 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         metrics += (
             ". " * bool(metrics) + f"Of {given:,} rows given, {audit['data']['rows']:,} were counted, by their weight"
         )
-    parts = [f"{words.VERDICTS[audit['verdict']]}: {words.summary(audit)}", metrics]
+    parts = [f"{words.VERDICTS[audit['verdict']]}: {summary.said(audit)}", metrics]
     if "certificate" in audit:
         made = audit["certificate"]
         free = f"The same model without the bound: {words.VERDICTS[made['unconstrained']['verdict']].lower()}."
@@ -90,7 +90,7 @@ def table(audit: dict[str, Any], *, width: int = 0) -> str:
         cells = [
             (c["text"], words.bound(c["bound"]), *words.beside_bound(c), _verdict(c)) for c in audit["constraints"]
         ]
-        parts.append(grid(f"Constraints on {words.judged_rows(audit)}", heads, cells, ("verdict",), width))
+        parts.append(grid(f"Constraints on {summary.judged_rows(audit)}", heads, cells, ("verdict",), width))
     if audit["comparison"]:
         texts = compared(audit)
         parts.append(

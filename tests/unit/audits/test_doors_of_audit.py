@@ -10,7 +10,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.report import audit_page, words
+from fairbound.report import audit_page, summary, words
 from fairbound.report.card import model_card
 from fairbound.report.schema import validate
 
@@ -140,12 +140,12 @@ def test_rows_of_no_known_group_are_said_in_a_warning_and_beside_the_verdict():
     assert [w.partition(";")[0] for w in found["warnings"]] == [
         "sex is not known in 100 of 900 rows", "race is not known in 1 of 900 rows"
     ]  # fmt: skip
-    assert "holds on 900 held-out rows (800 with a known sex, 899 with a known race), even" in words.summary(found)
+    assert "holds on 900 held-out rows (800 with a known sex, 899 with a known race), even" in summary.said(found)
     del people["race"]
     people["sex"][800:] = ["NA", "nan"] * 50  # texts are groups here; only a file's reader takes them for missing
     whole = fb.audit(s, y, people, "demographic_parity <= 0.3")
     (said,) = whole["warnings"]
-    assert said.startswith("sex: 'NA', 'nan' are counted as") and "on 900 held-out rows," in words.summary(whole)
+    assert said.startswith("sex: 'NA', 'nan' are counted as") and "on 900 held-out rows," in summary.said(whole)
     counted = fb.AuditCounts.of(s, y, {"sex": [None, *people["sex"][1:]]}).audit("demographic_parity <= 0.3")
     assert any("sex is not known in 1 of 900 rows" in w for w in counted["warnings"])
 

@@ -195,7 +195,7 @@ def test_another_label_or_no_weights_than_in_training_are_warned_of(run, half_wr
 
 def test_every_report_names_the_column_of_weights(run, half_wrong, tmp_path, capsys):
     path, frame = half_wrong
-    frame.assign(d=(frame["x"] > 0) * 1, v=frame["w"] / 2.5).to_csv(path, index=False)
+    frame.assign(d=(frame["x"] > 0) * 1, v=frame["w"] / 7.5 * (1 + np.arange(600) % 4)).to_csv(path, index=False)
     bound, page = ["--constraint", "demographic_parity <= 0.5"], tmp_path / "out" / "report.html"
     said = "Every row counts with its weight, column v."
     numbers = ["--label", "z", "--group", "g", "--json", "--quiet", "--constraint", "residual_gap <= 9"]

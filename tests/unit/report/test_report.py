@@ -18,7 +18,7 @@ import pytest
 import fairbound as fb
 import report_examples as examples
 from fairbound import report
-from fairbound.report import figures, plots, render, schema, words
+from fairbound.report import figures, plots, render, schema, summary, words
 from fairbound.report.frontier import frontier_chart
 from fairbound.report.schema import SchemaError, validate
 from fairbound.report.tables import model_metrics
@@ -486,7 +486,7 @@ def test_the_verdict_s_line_says_that_a_model_is_constant(score, said):
     scores = rng.normal(size=400) if score is None else np.full(400, score)
     found = fb.audit(scores, y, group, "demographic_parity <= 0.3", threshold=0)
     assert found["verdict"] == "met"
-    assert ("same decision" in words.summary(found)) == said
+    assert ("same decision" in summary.said(found)) == said
     assert ("same decision" in fb.report.table(found)) == said
 
 
