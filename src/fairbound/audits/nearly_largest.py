@@ -8,10 +8,9 @@ rows, there are draws (`drawn_again`):
     over the draws of how far h_j lies below that of the largest c, or l_j, the larger one
     J = those j with c_j >= c - sqrt(log n) s_j
 
-Let k be the one that
-is truly the largest of the other model, '. It is fixed, but not known. The other value is k's true contrast there, and
-this model's value is no less than two things: its largest contrast less what chance may have added to it, and its own
-true contrast k. So in truth the other value less this one is at most
+Let k be the one that is truly the largest of the other model, whose contrasts are marked '. It is fixed, but not known.
+The other value is k's true contrast there, and this model's value is no less than two things: its largest contrast less
+what chance may have added to it, and its own true contrast k. So in truth the other value less this one is at most
 
     h'_k + max_J (c_j - l_j) - c    and    h'_k - l_k                           (as in the draws)
 
