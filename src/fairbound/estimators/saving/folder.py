@@ -78,13 +78,8 @@ def save_folder(
     """
     contents = folder_contents(manifest=manifest, tensors=tensors, encoder=encoder, extras=extras)
     folder = check_writable(path)
-    atomic_write_many(folder, contents, removed=left_behind(folder, contents))
+    atomic_write_many(folder, contents, removed=[name for name in files_of_model(folder) if name not in contents])
     return folder
-
-
-def left_behind(folder: Path, contents: Mapping[str, bytes]) -> list[str]:
-    """The files of the model in `folder` that a new one, of these files, does not replace."""
-    return [name for name in files_of_model(folder) if name not in contents]
 
 
 def files_of_model(folder: Path) -> list[str]:
