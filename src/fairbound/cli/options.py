@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -122,9 +123,9 @@ class ReadOptions:
         ),
     ] = None
 
-    @property
+    @cached_property
     def file_format(self) -> dict[str, Any]:
-        """What `read_table` and `Chunks.read` take."""
+        """What `read_table` and `Chunks.read` take; saved models, which say some of it, are loaded once for it."""
         from fairbound.cli.kinds import kinds_of
 
         return {"encoding": self.encoding, "decimal": self.decimal, "kinds": kinds_of(self)}

@@ -18,7 +18,6 @@ from fairbound.base.files import atomic_write_bytes, check_not_read
 from fairbound.base.names import shortlist
 from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
 from fairbound.cli.judging_options import PredictOptions
-from fairbound.cli.kinds import kinds_of
 from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import is_file
 from fairbound.cli.saved_model import trained_columns
@@ -90,7 +89,7 @@ def run_predict(options: PredictOptions) -> Outcome:
 def _parts(options: PredictOptions, model: Any, columns: Sequence[str]) -> Chunks:
     """The file as the saved model reads it: what it does not know as a number is text."""
     groups = model.groups_.attributes if isinstance(model, FairClassifier) and model.needs_groups else ()
-    kinds = kinds_of(options)
+    kinds = options.file_format["kinds"]
     if model.encoder_.named:
         kinds = replace(kinds.with_text(set(columns) - kinds.numbers), keys=frozenset(groups))
     return Chunks.read(options.data, rows=ROWS, **{**options.file_format, "kinds": kinds})

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairbound.cli import kinds
 from fairbound.cli import predict as command
+from fairbound.estimators.saving.folder import load_folder
 from fairbound.tables import read_table
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
@@ -106,6 +108,21 @@ def test_an_audit_of_a_saved_model_reads_as_it_does(fitted, run, chunks):
     assert code in (0, 1, 3), said
     right = np.mean((whole[some.id] > 0).to_numpy() == (some.y == "yes").to_numpy())
     assert json.loads(out)["metrics"]["accuracy"] == pytest.approx(right)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("audit", "--label", "y", "--group", "sex"), ("audit", "--label", "y", "--group", "sex", "--chunk-rows", "100"), ("predict",)],
+)  # fmt: skip
+def test_a_saved_model_is_asked_once_how_to_read_a_file(fitted, run, monkeypatch, command):
+    loaded = []
+    monkeypatch.setattr(kinds, "load_folder", lambda path: loaded.append(path) or load_folder(path))
+    name, *more = command
+    out = fitted / ("out.csv" if name == "predict" else "again")
+    code, _, said = run(
+        name, "--data", fitted / "customers.csv", "--model", fitted / "fit" / "model", "--out", out, *more
+    )
+    assert code in (0, 1, 3) and loaded == [fitted / "fit" / "model"], said
 
 
 @pytest.mark.parametrize("codes", [["1", "2", "3", "1A"], ["01", "2", "03", "10"]])
