@@ -44,7 +44,7 @@ from fairbound.cli.judged_model import (
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.older_files import check_no_other_run
 from fairbound.cli.outcome import Outcome, written_audit
-from fairbound.cli.regress import audit_numbers
+from fairbound.cli.predicted_numbers import audit_numbers
 from fairbound.cli.row_warnings import said_of_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.saving.folder import Folder, load_folder

@@ -253,6 +253,14 @@ def numbers_of(values: Any, column: str) -> np.ndarray:
         raise DataError(strays.said(f"the column {column!r}")) from None
 
 
+def numbers_to_predict(column: Any) -> tuple[np.ndarray, tuple[()]]:
+    """(n,) the finite numbers of a column of labels, and no classes."""
+    y = numbers_of(column, str(column.name))
+    if not np.isfinite(y).all():
+        raise DataError(f"row {np.isinf(y).argmax()} (counting from 0) holds an infinite number. Correct it.")
+    return y, ()
+
+
 def with_decisions(frame: Any, *stated: str | None, occurs: bool = True, threshold: float | None = None) -> Any:
     """The frame with a column of 1 and 0 for each of the decisions `stated` of another column, such as decision=approved,
     score>600 or risk<=0.2, under this name; what names a column itself, or none, adds nothing.

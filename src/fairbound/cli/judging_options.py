@@ -96,7 +96,7 @@ class AuditOptions(WritesFolder, JudgeOptions):
     @property
     def run(self) -> str:
         """What judges."""
-        return "audit:run_audit" if self.qid is None else "rank:audit_ranking"
+        return "audit:run_audit" if self.qid is None else "rankings:audit_ranking"
 
     def __post_init__(self) -> None:
         _check_source(self.score, self.model, self.threshold)

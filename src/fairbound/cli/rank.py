@@ -1,4 +1,4 @@
-"""`fairbound fit --qid COL` and `fairbound audit --qid COL`: rankings, trained and judged query by query."""
+"""`fairbound fit --qid COL`: rankings, trained and judged query by query."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairbound.audits.audit import audit
-from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.cli.audit_facts import whole_file_facts
-from fairbound.cli.bounds import bounds_for, stated_bounds
-from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_in, one_column
-from fairbound.cli.judged_model import model_facts
-from fairbound.cli.judging_options import AuditOptions
-from fairbound.cli.older_files import check_no_other_run
-from fairbound.cli.outcome import Outcome, written_audit
+from fairbound.base.errors import DataWarning, silenced
+from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.outcome import Outcome
 from fairbound.cli.rows import InputRows, is_file, rows_of_data_set, rows_of_file
 from fairbound.cli.training import held_out, judged, parameters, reported, trained
 from fairbound.cli.training_options import FitOptions
-from fairbound.cli.unfamiliar import Unfamiliar
 from fairbound.estimators.ranker import FairRanker
-from fairbound.estimators.saving.folder import load_folder
 from fairbound.fairness.ranking_problem import ranking_bounds
 from fairbound.ranking.documents import read_relevance
 from fairbound.rows.reading import take_rows
@@ -52,46 +44,6 @@ def fit_ranking(options: FitOptions) -> Outcome:
         about=f"{options.model} ranker", warnings=[*missed, *facts["warnings"]],
     )  # fmt: skip
     return reported(options, bounds, rows, done, found, partial(_scored, rows, done.split.train))
-
-
-def audit_ranking(options: AuditOptions) -> Outcome:
-    """Judge a column of scores or a saved ranker on all queries of a file, taken as held out."""
-    refused = ("threshold", "positive", "chunk_rows", "weights", "clusters")
-    if any(getattr(options, name) is not None for name in refused):
-        raise OptionError("--threshold, --positive, --weights, --clusters and --chunk-rows are not for rankings.")
-    folder = None if options.model is None else load_folder(options.model)
-    check_no_other_run(options.out, folder)
-    frame, label, notes, _ = labelled_table(options)
-    query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
-    ranker = None if folder is None else FairRanker.load(folder)
-    bounds, warnings = bounds_for(options, ranker), list[str]()
-    if ranker is None:
-        column = one_column(options.score, frame.columns, "--score")
-        scores = numbers_in(frame, column, options.data)
-    else:
-        assert ranker.encoder_ is not None
-        lacking = [c for c in ranker.encoder_.columns if c not in frame.columns]
-        if lacking:
-            raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
-        unfamiliar = Unfamiliar(ranker)
-        with in_file(options.data, frame.index.to_numpy()), unfamiliar.part():
-            scores = ranker.predict(frame[list(ranker.encoder_.columns)])
-        warnings = unfamiliar.said()
-    with in_label(options.data, label, frame.index.to_numpy()):
-        relevance = read_relevance(frame[label])
-    found = audit(
-        scores,
-        relevance,
-        groups_in(frame, attributes),
-        bounds,
-        qid=frame[query],
-        confidence=options.confidence,
-        power=options.power,
-        **whole_file_facts(options, label, folder, "queries", warnings=warnings),
-        model=model_facts(ranker, options, folder),
-        notes=notes,
-    )
-    return written_audit(found, options.out)
 
 
 def _rows(options: FitOptions, needs_groups: bool) -> InputRows:
