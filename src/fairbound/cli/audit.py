@@ -20,7 +20,6 @@ from fairbound.cli.columns import (
     in_label,
     labelled_rows,
     labelled_table,
-    listed,
     narrow_columns,
     one_column,
     pandas_part,
@@ -36,6 +35,7 @@ from fairbound.cli.judged_model import (
     check_classifier,
     encoded_rows,
     encoding_notes,
+    group_columns,
     in_words_of,
     labels_of_training,
     left_out_in_training,
@@ -74,10 +74,10 @@ def run_audit(options: AuditOptions) -> Outcome:
     frame, label, unlabelled, left_out = labelled_table(options)
     stated = options.score is not None and speaks_of(options.score, frame.columns) is not None
     frame = with_decisions(frame, options.score, threshold=options.threshold)
-    attributes = listed(options.group, frame.columns, "--group")
+    classifier, bounds = _model_and_bounds(options, folder)
+    attributes = group_columns(options, frame.columns, classifier, bounds)
     groups = groups_in(frame, attributes)
     warnings = list(said_of_rows(frame, label, options.clusters))
-    classifier, bounds = _model_and_bounds(options, folder, frame.columns)
     measured: dict[str, Any]
     if classifier is not None:
         encoded = encoded_rows(classifier, frame, options, {label, options.weights, options.clusters, *attributes})
@@ -119,26 +119,22 @@ def run_audit(options: AuditOptions) -> Outcome:
     return written_audit(found, options.out)
 
 
-def _model_and_bounds(
-    options: AuditOptions, folder: Folder | None, columns: Sequence[str]
-) -> tuple[FairClassifier | None, list[Bound]]:
-    """The saved classifier, None where there is none, and the bounds.
-    Raises: OptionError where groups are needed and not named, and for a saved model that is no classifier."""
+def _model_and_bounds(options: AuditOptions, folder: Folder | None) -> tuple[FairClassifier | None, list[Bound]]:
+    """The saved classifier, None where there is none, and the bounds. Raises: OptionError for a saved model that is no
+    classifier."""
     if folder is not None:
         check_classifier(folder, "audit without --qid" if options.chunk_rows is None else "audit --chunk-rows")
     classifier = None if folder is None else FairClassifier.load(folder)
-    bounds = bounds_for(options, classifier)
-    needed = (classifier is not None and classifier.needs_groups) or any("groups" in b.needs for b in bounds)
-    listed(options.group, columns, "--group", needed)
-    return classifier, bounds
+    return classifier, bounds_for(options, classifier)
 
 
 def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None) -> Outcome:
     """As `run_audit`, of a file read in parts: two classes, and bounds on rates or on a class,
     which counts can tell."""
     columns = file_columns(options)
-    label, attributes = one_column(options.label, columns, "--label"), listed(options.group, columns, "--group")
-    classifier, bounds = _model_and_bounds(options, folder, columns)
+    label = one_column(options.label, columns, "--label")
+    classifier, bounds = _model_and_bounds(options, folder)
+    attributes = group_columns(options, columns, classifier, bounds)
     named = {label} if classifier is not None else {label, column_of(options.score, columns, "--score")}
     narrow = narrow_columns(options, sorted(named), chunk_rows)
     labels, unlabelled = labelled_rows(narrow, label, options)

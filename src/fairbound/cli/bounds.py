@@ -14,9 +14,14 @@ _EACH = re.compile(r"[\[,]\s*each\s*[\],]")
 """What says in a bound's text that each attribute is compared by itself, as is otherwise the default."""
 
 
+def compare_groups(bounds: Sequence[Bound]) -> bool:
+    """Whether a bound compares groups."""
+    return any("groups" in b.needs for b in bounds)
+
+
 def of_classes_only(bounds: Sequence[Bound]) -> bool:
     """Whether bounds are stated and none of them compares groups."""
-    return bool(bounds) and all("groups" not in b.needs for b in bounds)
+    return bool(bounds) and not compare_groups(bounds)
 
 
 def of_two_classes(bounds: Sequence[Bound]) -> bool:
@@ -50,6 +55,11 @@ def bounds_for(options: Any, *models: Any) -> list[Bound]:
     None stands for no model."""
     own = next((saved_bounds(model) for model in reversed(models) if model is not None), [])
     return stated_bounds(options.constraint or own, options.cross)
+
+
+def bounds_in_words(bounds: Sequence[Bound]) -> str:
+    """The bounds in one phrase, of none too."""
+    return " and ".join(bound.text for bound in bounds) or "no bound"
 
 
 def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:

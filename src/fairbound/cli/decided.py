@@ -20,7 +20,6 @@ from fairbound.cli.columns import (
     groups_in,
     in_file,
     labelled_rows,
-    listed,
     narrow_columns,
     one_column,
     said_of_weights,
@@ -33,6 +32,7 @@ from fairbound.cli.judged_model import (
     beside_training,
     encoded_rows,
     encoding_notes,
+    group_columns,
     label_of_training,
     left_out_in_training,
     model_facts,
@@ -61,7 +61,7 @@ def audited_decisions(options: AuditOptions, folder: Folder | None) -> dict[str,
         return _counted(options, options.chunk_rows, folder, classifier, bounds)
     table = read_table(options.data, **options.file_format)
     frame = with_decisions(table, options.score, threshold=options.threshold)
-    attributes = _attributes(options, frame.columns, classifier, bounds)
+    attributes = group_columns(options, frame.columns, classifier, bounds)
     if classifier is None:
         column = one_column(options.score, frame.columns, "--score")
         frame, notes = labelled_rows(frame, column, options, DECIDED)
@@ -100,20 +100,12 @@ def _facts(options: AuditOptions, column: str, folder: Folder | None, said: Sequ
     return facts
 
 
-def _attributes(
-    options: AuditOptions, columns: Sequence[str], classifier: FairClassifier | None, bounds: Sequence[Any]
-) -> list[str]:
-    """The columns of the groups. Raises: OptionError where a bound or the model needs some and none is named."""
-    needed = any("groups" in b.needs for b in bounds) or (classifier is not None and classifier.needs_groups)
-    return listed(options.group, columns, "--group", needed)
-
-
 def _counted(
     options: AuditOptions, chunk_rows: int, folder: Folder | None, classifier: FairClassifier | None, bounds: list[Any]
 ) -> dict[str, Any]:
     """As `audited_decisions`, of a file read in parts, of which counts are kept."""
     columns = file_columns(options)
-    attributes = _attributes(options, columns, classifier, bounds)
+    attributes = group_columns(options, columns, classifier, bounds)
     given = None if classifier is not None else _read_column(options, columns, chunk_rows)
     classes = given.classes if given is not None else None if classifier is None else classifier.classes_.tolist()
     model = None if classifier is None else JudgedInParts(classifier)

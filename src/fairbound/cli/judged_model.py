@@ -13,7 +13,8 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
-from fairbound.cli.columns import in_file
+from fairbound.cli.bounds import compare_groups
+from fairbound.cli.columns import in_file, listed
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.saved_model import trained_columns, training_facts
 from fairbound.cli.unfamiliar import Unfamiliar
@@ -89,6 +90,14 @@ def label_of_training(folder: Folder | None) -> str:
     """The column that a saved model learnt to tell, "decision" where its folder has none."""
     known = {} if folder is None else trained_columns(folder)
     return str(known.get("label", "decision"))
+
+
+def group_columns(
+    options: AuditOptions, columns: Sequence[str], classifier: FairClassifier | None, bounds: Sequence[Any]
+) -> list[str]:
+    """The columns of the groups. Raises: OptionError where a bound or the model needs some and none is named."""
+    needed = compare_groups(bounds) or (classifier is not None and classifier.needs_groups)
+    return listed(options.group, columns, "--group", needed)
 
 
 def encoded_rows(classifier: FairClassifier, frame: Any, options: AuditOptions, used: set[Any]) -> Encoded:
@@ -175,7 +184,7 @@ def with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple
 def not_judged(classifier: FairClassifier, attributes: Sequence[str], bounds: Sequence[Any]) -> list[str]:
     """A warning where the model was trained under bounds on other attributes than those that this audit is given."""
     known = classifier.groups_
-    if not any("groups" in bound.needs for bound in bounds):
+    if not compare_groups(bounds):
         return []
     missing = [name for name in known.attributes if name not in attributes]
     if not missing:

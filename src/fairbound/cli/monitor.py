@@ -303,7 +303,7 @@ def _counted(
     more = {what: frame[column] for what, column in (("sample_weight", options.weights), ("ids", options.id)) if column}
     if any(bound.judged_from == "losses" for bound in monitor.bounds):
         more["losses"] = _losses(options, frame, label, given, monitor)
-    argued = {"y_true": label, "y_pred": str(options.score or "the model's decisions")}
+    argued = {"y_true": label, "y_pred": options.score or DECIDED}
     with _in_columns(str(options.data), argued), in_file(str(options.data), rows):
         monitor.update(frame[label], decided, groups, **more)
     repeated = monitor.repeated - repeated

@@ -17,7 +17,7 @@ from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
 from fairbound.cli.audit_facts import add_own_model, data_facts
-from fairbound.cli.bounds import check_of_classes, stated_bounds
+from fairbound.cli.bounds import bounds_in_words, check_of_classes, stated_bounds
 from fairbound.cli.older_files import left_by_others
 from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress, written_audit
 from fairbound.cli.rows import read_rows
@@ -58,9 +58,9 @@ def fit_reduction(options: FitOptions) -> Outcome:
     train, test = parts.split.train, parts.split.test
     for said in parts.identifiers:
         say(said)
-    under = " and ".join(b.text for b in bounds) or "no bound"
     say(
-        f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {under}; {len(test):,} rows are held out."
+        f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {bounds_in_words(bounds)}; {len(test):,} rows "
+        "are held out."
     )
     began = time.perf_counter()
     fair = Reduction(

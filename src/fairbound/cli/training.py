@@ -12,6 +12,7 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import CertificateWarning, silenced
 from fairbound.base.files import check_not_read
 from fairbound.cli.audit_facts import add_own_model, data_facts
+from fairbound.cli.bounds import bounds_in_words
 from fairbound.cli.outcome import Outcome, csv_file, say, shows_progress
 from fairbound.cli.rows import InputRows
 from fairbound.cli.saved_model import HELD_OUT, interrupted, training_facts, written_fit
@@ -62,7 +63,7 @@ def trained(
     split: as `held_out` gives it. fit: of row numbers, bounds and the confidence of a certificate, or 0 for none, the
     fitted estimator.
     """
-    under = " and ".join(b.text for b in bounds) or "no bound"
+    under = bounds_in_words(bounds)
     what = "rows" if rows.qid is None else "documents"
     if split is None:
         every = np.arange(len(rows))
