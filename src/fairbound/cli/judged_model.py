@@ -158,10 +158,11 @@ def beside_training(
     return found, said
 
 
-def model_facts(model: Any, options: AuditOptions, folder: Folder | None) -> dict[str, Any]:
-    """What the report says of the model saved in `folder`, or where there is none, of the column of scores."""
+def model_facts(model: Any, options: AuditOptions, folder: Folder | None, holds: str = "scores") -> dict[str, Any]:
+    """What the report says of the model saved in `folder`, or where there is none, of the column of --score. holds: what
+    that column holds."""
     if model is None or folder is None:
-        return {"kind": "scores", "description": f"the column {options.score} of the file"}
+        return {"kind": holds, "description": f"the column {options.score} of the file"}
     return {
         "kind": model.fit_report_["model"]["kind"],
         "description": f"saved in {Path(str(options.model)).name}",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from fairbound.audits.audit import audit
 from fairbound.cli.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.columns import (
     groups_in,
+    in_file,
     in_label,
     labelled_table,
     listed,
@@ -17,10 +17,11 @@ from fairbound.cli.columns import (
     one_column,
     said_of_weights,
 )
+from fairbound.cli.judged_model import model_facts
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.outcome import Outcome, written_audit
 from fairbound.cli.row_warnings import said_of_rows
-from fairbound.cli.unfamiliar import Unfamiliar
+from fairbound.cli.unfamiliar import predicted
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saving.folder import Folder
 
@@ -32,25 +33,23 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = numbers_to_predict(frame[label])
     warnings = list(said_of_rows(frame, label, options.clusters))
-    if folder is not None:
-        model = FairRegressor.load(folder)
-        bounds = bounds or list(model.constraints_)
-        unfamiliar = Unfamiliar(model)
-        with unfamiliar.part():
-            predicted = model.predict(frame)
-        warnings += unfamiliar.said()
-        about = {"description": f"saved in {Path(folder.path).name}", "checksum": f"sha256:{folder.checksum}"}
-    else:
+    model = None if folder is None else FairRegressor.load(folder)
+    if model is None:
         column = one_column(options.score, frame.columns, "--score")
-        predicted, about = numbers_in(frame, column, options.data), {"description": f"column {column}"}
+        numbers = numbers_in(frame, column, options.data)
+    else:
+        bounds = bounds or list(model.constraints_)
+        with in_file(options.data, frame.index.to_numpy()):
+            numbers, said = predicted(model, frame)
+        warnings += said
     found = audit(
-        predicted,
+        numbers,
         truth,
         groups_in(frame, attributes),
         bounds,
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, warnings=warnings),
-        model={"kind": "numbers", **about},
+        model=model_facts(model, options, folder, "numbers"),
         notes=[*notes, *said_of_weights(options.weights)],
     )
     return written_audit(found, options.out)

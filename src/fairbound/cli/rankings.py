@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairbound.audits.audit import audit
-from fairbound.base.errors import DataError, OptionError
+from fairbound.base.errors import OptionError
 from fairbound.cli.audit_facts import whole_file_facts
 from fairbound.cli.bounds import bounds_for
 from fairbound.cli.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_in, one_column
@@ -11,7 +11,7 @@ from fairbound.cli.judged_model import model_facts
 from fairbound.cli.judging_options import AuditOptions
 from fairbound.cli.older_files import check_no_other_run
 from fairbound.cli.outcome import Outcome, written_audit
-from fairbound.cli.unfamiliar import Unfamiliar
+from fairbound.cli.unfamiliar import predicted
 from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.saving.folder import load_folder
 from fairbound.ranking.documents import read_relevance
@@ -32,14 +32,8 @@ def audit_ranking(options: AuditOptions) -> Outcome:
         column = one_column(options.score, frame.columns, "--score")
         scores = numbers_in(frame, column, options.data)
     else:
-        assert ranker.encoder_ is not None
-        lacking = [c for c in ranker.encoder_.columns if c not in frame.columns]
-        if lacking:
-            raise DataError(f"{options.data} lacks the column {lacking[0]!r}, which the ranker was trained on.")
-        unfamiliar = Unfamiliar(ranker)
-        with in_file(options.data, frame.index.to_numpy()), unfamiliar.part():
-            scores = ranker.predict(frame[list(ranker.encoder_.columns)])
-        warnings = unfamiliar.said()
+        with in_file(options.data, frame.index.to_numpy()):
+            scores, warnings = predicted(ranker, frame)
     with in_label(options.data, label, frame.index.to_numpy()):
         relevance = read_relevance(frame[label])
     found = audit(

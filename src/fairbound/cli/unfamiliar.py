@@ -48,6 +48,14 @@ class Unfamiliar:
         return said
 
 
+def predicted(model: Any, frame: Any) -> tuple[np.ndarray, list[str]]:
+    """What a saved regressor or ranker predicts (n,) for the rows of a table, and a sentence for each of its warnings."""
+    unfamiliar = Unfamiliar(model)
+    with unfamiliar.part():
+        found = model.predict(frame)
+    return found, unfamiliar.said()
+
+
 def scored(classifier: Any, frame: Any, groups: Any) -> tuple[np.ndarray, list[str]]:
     """The scores (n,) of a saved classifier on the rows of a table, and a sentence for each of its warnings."""
     unfamiliar = Unfamiliar(classifier)

@@ -54,6 +54,17 @@ def test_fit_judges_queries_held_out_and_audit_takes_the_model_or_scores(csv, tm
     assert again["metrics"] == pytest.approx(judged["metrics"])
 
 
+def test_a_column_that_a_saved_ranker_misses_is_said_as_of_other_models(csv, tmp_path, capsys):
+    frame = pd.read_csv(csv)
+    FairRanker(budget="2 steps").fit(frame[["x"]], frame.grade, frame.q).save(tmp_path / "model")
+    frame.rename(columns={"x": "X"}).to_csv(tmp_path / "new.csv", index=False)
+    call = ["audit", "--data", str(tmp_path / "new.csv"), "--label", "grade", "--group", "kind", "--qid", "q"]
+    call += ["--model", str(tmp_path / "model"), "--out", str(tmp_path / "o")]
+    assert main([*call, "--constraint", "pairwise_parity[inter] <= 0.9"]) == 2
+    said = capsys.readouterr().err
+    assert "lacks the column 'x' seen in training" in said and "'x' is 'X' here" in said
+
+
 def test_documents_that_are_alike_are_not_taken_for_copies(csv, tmp_path, capsys):
     twice = pd.concat([pd.read_csv(csv)] * 2)
     twice.to_csv(tmp_path / "twice.csv", index=False)
