@@ -23,8 +23,8 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import FairboundError
-from fairbound.cli.options import RowOptions
-from fairbound.cli.rows import InputRows, read_rows
+from fairbound.cli.options.common import RowOptions
+from fairbound.cli.training.rows import InputRows, read_rows
 from fairbound.estimators.saving.folder import load_folder
 from fairbound.methods import ALM
 from fairbound.solver import checkpoint

@@ -15,10 +15,12 @@ from typing import Annotated, Any
 
 from fairbound.base.errors import CertificateError, FairboundError
 from fairbound.base.interrupts import INTERRUPTED
-from fairbound.cli import data_options, judging_options, training_options
-from fairbound.cli.advice import for_commands
-from fairbound.cli.streams import json_line, lasting_streams
-from fairbound.cli.typer_commands import Debug, add, given_nothing, given_twice, joined, option, typer
+from fairbound.cli.files.advice import for_commands
+from fairbound.cli.options import data as data_options
+from fairbound.cli.options import judging as judging_options
+from fairbound.cli.options import training as training_options
+from fairbound.cli.options.streams import json_line, lasting_streams
+from fairbound.cli.options.typer_commands import Debug, add, given_nothing, given_twice, joined, option, typer
 
 WRONG_USE, NOT_CONFIRMED = 2, 3
 SELDOM = 100_000, 20, 100

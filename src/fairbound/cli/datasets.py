@@ -9,8 +9,8 @@ from typing import Any
 
 from fairbound import data
 from fairbound.base.errors import OptionError
-from fairbound.cli.data_options import FetchOptions, InfoOptions, ListOptions
-from fairbound.cli.outcome import Outcome
+from fairbound.cli.files.outcome import Outcome
+from fairbound.cli.options.data import FetchOptions, InfoOptions, ListOptions
 from fairbound.data.files import ENVIRONMENT
 from fairbound.report.terminal import grid
 

@@ -16,11 +16,11 @@ from typing import Any
 from fairbound.base.errors import FairboundError, OptionError
 from fairbound.base.locks import output_folder
 from fairbound.base.verdicts import about, direction, in_clusters, left_out, odds, scarce
-from fairbound.cli.audit import run_audit
-from fairbound.cli.audit_facts import OF_TRAINING
-from fairbound.cli.compare import compared
-from fairbound.cli.judging_options import AuditOptions, CompareOptions, GateOptions, JudgeOptions
-from fairbound.cli.outcome import Outcome
+from fairbound.cli.files.outcome import Outcome
+from fairbound.cli.judging.audit import run_audit
+from fairbound.cli.judging.audit_facts import OF_TRAINING
+from fairbound.cli.judging.compare import compared
+from fairbound.cli.options.judging import AuditOptions, CompareOptions, GateOptions, JudgeOptions
 from fairbound.report.words import VERDICTS
 
 KEYS = (

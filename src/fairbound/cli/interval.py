@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many
-from fairbound.cli.columns import listed, numbers_in, one_column, weights_of
-from fairbound.cli.judging_options import IntervalOptions
-from fairbound.cli.outcome import Outcome, json_file
+from fairbound.cli.files.columns import listed, numbers_in, one_column, weights_of
+from fairbound.cli.files.outcome import Outcome, json_file
+from fairbound.cli.options.judging import IntervalOptions
 from fairbound.fairness.suggesting import suggest_interval
 from fairbound.report import interval_files
 from fairbound.report.terminal import grid

@@ -16,12 +16,12 @@ from fairbound.base.errors import DataError, NoRowsError, OptionError, silenced
 from fairbound.base.extras import extra
 from fairbound.base.files import atomic_write_bytes, check_not_read
 from fairbound.base.names import shortlist
-from fairbound.cli.columns import file_columns, in_file, listed, pandas_part
-from fairbound.cli.judging_options import PredictOptions
-from fairbound.cli.outcome import Outcome
-from fairbound.cli.rows import is_file
-from fairbound.cli.saved_model import trained_columns
-from fairbound.cli.unfamiliar import Unfamiliar
+from fairbound.cli.files.columns import file_columns, in_file, listed, pandas_part
+from fairbound.cli.files.outcome import Outcome
+from fairbound.cli.files.saved_model import trained_columns
+from fairbound.cli.judging.unfamiliar import Unfamiliar
+from fairbound.cli.options.judging import PredictOptions
+from fairbound.cli.training.rows import is_file
 from fairbound.estimators.classifier import FairClassifier, probabilities
 from fairbound.estimators.loading import load
 from fairbound.estimators.ranker import FairRanker

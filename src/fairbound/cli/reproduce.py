@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from fairbound.cli.data_options import ReproduceOptions
-from fairbound.cli.outcome import Outcome, say
+from fairbound.cli.files.outcome import Outcome, say
+from fairbound.cli.options.data import ReproduceOptions
 from fairbound.report.study_report import write_report
 from fairbound.studies import run_study
 

@@ -14,7 +14,7 @@ from fairbound.cli import app as cli
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
     """Models are compared by 100 draws in place of 500: what the intervals are is said in tests/unit/audits."""
-    monkeypatch.setattr("fairbound.cli.compare.compare", partial(compare, draws=100))
+    monkeypatch.setattr("fairbound.cli.judging.compare.compare", partial(compare, draws=100))
 
 
 @pytest.fixture(autouse=True)

@@ -413,7 +413,7 @@ def test_of_bounds_from_below_the_loosest_is_the_last_of_a_frontier(run, csv, tm
 
 
 def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp_path, monkeypatch):
-    from fairbound.cli import frontier
+    from fairbound.cli.training import frontier
 
     whole = frontier.train
 
@@ -434,7 +434,7 @@ def test_an_interrupt_ends_a_frontier_after_the_model_it_cut_short(run, csv, tmp
 
 @pytest.mark.parametrize("which", ["model", "baseline"])
 def test_an_interrupted_fit_saves_its_model_trains_no_more_and_exits_130(run, csv, tmp_path, monkeypatch, which):
-    from fairbound.cli import fit as module
+    from fairbound.cli.training import fit as module
 
     whole, made = module.train, []
 
@@ -670,7 +670,7 @@ def test_debug_shows_where_an_error_arose(run, tmp_path):
 
 
 def test_an_error_of_ours_is_one_line_too(run, csv, tmp_path, monkeypatch):
-    from fairbound.cli import fit as module
+    from fairbound.cli.training import fit as module
 
     monkeypatch.setattr(module, "judge", lambda *a: 1 / 0)
     code, _, err = fit(run, csv, tmp_path / "o", *PARITY)

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
-from fairbound.cli import columns, decided
+from fairbound.cli.files import columns
+from fairbound.cli.judging import decided
 from fairbound.report import schema
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")

@@ -14,7 +14,7 @@ from fairbound.tables.marks import Mark
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 
-from fairbound.cli.saved_model import COLUMNS, trained_marks
+from fairbound.cli.files.saved_model import COLUMNS, trained_marks
 
 pytestmark = pytest.mark.filterwarnings("default::fairbound.base.errors.DataWarning")
 BOUND = ("--constraint", "demographic_parity <= 0.5")

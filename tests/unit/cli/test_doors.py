@@ -16,9 +16,9 @@ import pytest
 import fairbound
 from fairbound.base.errors import DataError
 from fairbound.base.locks import locked
-from fairbound.cli.advice import ADVICE
 from fairbound.cli.app import COMMANDS, main
-from fairbound.cli.typer_commands import joined
+from fairbound.cli.files.advice import ADVICE
+from fairbound.cli.options.typer_commands import joined
 from fairbound.tables import TableEncoder, read_table
 from fairbound.tables.files import csv_parts
 from fairbound.tables.records import line_of

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fairbound.cli.app import COMMANDS
-from fairbound.cli.options import ReadOptions
+from fairbound.cli.options.common import ReadOptions
 
 pytestmark = pytest.mark.filterwarnings("default::fairbound.base.errors.DataWarning")
 BOUND = "demographic_parity <= 0.3"

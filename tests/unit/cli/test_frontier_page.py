@@ -11,8 +11,8 @@ import pytest
 
 from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
-from fairbound.cli.frontier import _advice
-from fairbound.cli.frontier_page import certifiable, roc
+from fairbound.cli.training.frontier import _advice
+from fairbound.cli.training.frontier_page import certifiable, roc
 from fairbound.estimators.knee import bend
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairbound.cli import kinds
 from fairbound.cli import predict as command
+from fairbound.cli.files import kinds
 from fairbound.estimators.saving.folder import load_folder
 from fairbound.tables import read_table
 

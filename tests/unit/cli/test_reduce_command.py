@@ -12,7 +12,7 @@ import pytest
 import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
-from fairbound.cli.reduce import named_classifier
+from fairbound.cli.training.reduce import named_classifier
 from fairbound.estimators.reducing.lottery import Lottery
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")

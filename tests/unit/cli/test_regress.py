@@ -11,7 +11,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli.app import main
-from fairbound.cli.training import MET_WITHOUT
+from fairbound.cli.training.common import MET_WITHOUT
 from fairbound.report import schema
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
-from fairbound.cli.columns import one_column
-from fairbound.cli.feasibility import gains_of_rows
-from fairbound.cli.row_warnings import copied_rows
+from fairbound.cli.files.columns import one_column
+from fairbound.cli.files.row_warnings import copied_rows
+from fairbound.cli.training.feasibility import gains_of_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.rows.labels import stray_codes
 

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from fairbound.base.errors import OptionError
-from fairbound.cli.columns import units_of
+from fairbound.cli.files.columns import units_of
+from fairbound.cli.files.row_warnings import repeated_identifiers
 from fairbound.cli.gate import check
-from fairbound.cli.row_warnings import repeated_identifiers
-from fairbound.cli.rows import read_rows
-from fairbound.cli.splitting import split_rows
-from fairbound.cli.training_options import FitOptions
+from fairbound.cli.options.training import FitOptions
+from fairbound.cli.training.rows import read_rows
+from fairbound.cli.training.splitting import split_rows
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import fairbound as fb
-from fairbound.cli.areas import _made_worse
-from fairbound.cli.audit_facts import beside_verdicts
+from fairbound.cli.judging.audit_facts import beside_verdicts
+from fairbound.cli.training.areas import _made_worse
 from fairbound.estimators.certificates.certificate import report_of
 
 IDLE = {"fault": "inactive", "said": "'equalized_odds <= 0.1' never binds on the training rows", "next": "State less."}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.cli.options import RowOptions
-from fairbound.cli.rows import is_file, read_rows
+from fairbound.cli.options.common import RowOptions
+from fairbound.cli.training.rows import is_file, read_rows
 from fairbound.data import info, load, names, options
 
 pytest.importorskip("pandas")
@@ -78,8 +78,8 @@ def test_the_command_line_and_studies_read_it(folder):
 
 
 def test_it_is_described_like_any_other(folder):
-    from fairbound.cli.data_options import InfoOptions
     from fairbound.cli.datasets import describe_dataset
+    from fairbound.cli.options.data import InfoOptions
 
     said = describe_dataset(InfoOptions(name="my_data:PEOPLE"))
     assert "Who was hired" in said.text and json.dumps(said.summary)

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.cli.advice import for_commands
+from fairbound.cli.files.advice import for_commands
 from fairbound.tables import TableOptions
 
 BOUND = "demographic_parity <= 0.03"

@@ -12,7 +12,7 @@ import pytest
 import fairbound as fb
 import report_examples as examples
 from fairbound import report
-from fairbound.cli.outcome import verdict_summary, verdict_text
+from fairbound.cli.files.outcome import verdict_summary, verdict_text
 from fairbound.report import schema, words
 from fairbound.report.card import model_card
 from fairbound.report.frontier import frontier_page

@@ -818,7 +818,7 @@ def test_groups_that_the_data_do_not_have_are_refused_before_anything_runs(tmp_p
 def test_the_command_of_a_study_with_a_failed_run_exits_with_1(tmp_path, monkeypatch):
     pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
     from fairbound.cli import reproduce
-    from fairbound.cli.data_options import ReproduceOptions
+    from fairbound.cli.options.data import ReproduceOptions
 
     monkeypatch.setattr(reproduce, "write_report", lambda out, say: out / "report.html")
     text = TINY.format(budget="20 steps").replace('model = "linear"', 'model = "mlp:4"')

@@ -1,0 +1,1 @@
+"""Decisions, scores and saved models, judged on the rows of a file."""

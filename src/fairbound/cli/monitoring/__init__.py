@@ -1,0 +1,1 @@
+"""`fairbound monitor`: decisions counted as they come, file by file."""

@@ -1,0 +1,1 @@
+"""The commands that train, the rows they learn from, and how these are split."""
