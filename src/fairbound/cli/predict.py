@@ -79,7 +79,7 @@ def run_predict(options: PredictOptions) -> Outcome:
         summary["predicted"] = {str(label): int(count) for label, count in counts.items()}
         text += "".join(f"  {label}: {count:,} ({count / len(table):.1%})\n" for label, count in counts.items())
         text += "  (rows are counted here; the model was trained with weights)\n" * weighted
-    summary["warnings"] = unfamiliar.said()
+    summary["warnings"] = unfamiliar.warnings()
     summary["notes"] = unfamiliar.report.noted_lines()
     text += "".join(f"note: {line}\n" for line in summary["notes"])
     text += "".join(f"warning: {line}\n" for line in summary["warnings"])

@@ -11,7 +11,7 @@ import pytest
 from fairbound.base.errors import OptionError
 from fairbound.cli.app import main
 from fairbound.cli.files.columns import one_column
-from fairbound.cli.files.row_warnings import copied_rows
+from fairbound.cli.files.row_warnings import copy_warnings
 from fairbound.cli.training.feasibility import gains_of_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.rows.labels import stray_codes
@@ -204,12 +204,12 @@ def test_copied_rows_are_said_where_they_are_no_chance():
     frame = pd.DataFrame(
         {"pay": rng.normal(size=400).round(2), "age": rng.integers(20, 60, 400), "sex": rng.choice(["f", "m"], 400)}
     )
-    assert copied_rows(frame) == copied_rows(pd.concat([frame, frame[:30]])) == ()
-    (said,) = copied_rows(pd.concat([frame, frame[:100]]))
+    assert copy_warnings(frame) == copy_warnings(pd.concat([frame, frame[:30]])) == ()
+    (said,) = copy_warnings(pd.concat([frame, frame[:100]]))
     assert "of 500 rows repeat an earlier one in every column. If they are copies, copies of one stand on both" in said
-    assert "both sides" not in copied_rows(pd.concat([frame, frame[:100]]), held_out=False)[0]
+    assert "both sides" not in copy_warnings(pd.concat([frame, frame[:100]]), held_out=False)[0]
     coarse = frame[["age", "sex"]]  # 80 values on 400 rows: most repeat another by chance
-    assert coarse.duplicated().mean() > 0.7 and copied_rows(coarse) == copied_rows(frame[["sex"]]) == ()
+    assert coarse.duplicated().mean() > 0.7 and copy_warnings(coarse) == copy_warnings(frame[["sex"]]) == ()
 
 
 def test_copied_rows_and_codes_are_said_before_training(people, tmp_path, capsys):

@@ -10,7 +10,7 @@ import pytest
 
 from fairbound.base.errors import OptionError
 from fairbound.cli.files.columns import units_of
-from fairbound.cli.files.row_warnings import repeated_identifiers
+from fairbound.cli.files.row_warnings import identifier_warnings
 from fairbound.cli.gate import check
 from fairbound.cli.options.training import FitOptions
 from fairbound.cli.training.rows import read_rows
@@ -67,7 +67,7 @@ def test_what_is_said(run, visits, tmp_path):
                        (["--split-by", "patient_id", "--certify"], "one row of each person")):  # fmt: skip
         code, _, err = run(*call, *more, "--out", tmp_path / "o")
         assert code == 2 and said in err
-    remedy, *_ = read_rows(asked(visits, certify=True, constraint=["demographic_parity <= 0.2"])).cautions
+    remedy, *_ = read_rows(asked(visits, certify=True, constraint=["demographic_parity <= 0.2"])).warnings
     assert "Keep one row of each person." in remedy and "--split-by" not in remedy
     code, _, err = run("fit", "--data", "loanapp", "--split-by", "id", "--out", tmp_path / "o")
     assert code == 2 and "--split-by" in err
@@ -133,7 +133,7 @@ def test_columns_that_are_warned_of():
             "age": np.arange(n) // 8,
         }
     )
-    assert [said.split()[1] for said in repeated_identifiers(frame)] == ["patient_id", "subject"]
-    (said,) = repeated_identifiers(frame[["patient_id"]].set_axis(["patient id"], axis=1), "take --split-by {}.")
+    assert [said.split()[1] for said in identifier_warnings(frame)] == ["patient_id", "subject"]
+    (said,) = identifier_warnings(frame[["patient_id"]].set_axis(["patient id"], axis=1), "take --split-by {}.")
     assert said.endswith("take --split-by 'patient id'.")
     assert units_of(pd.DataFrame({"a": ["x", None, "x", None]}), "a").tolist() == [0, 5, 0, 7]

@@ -6,7 +6,7 @@ import pytest
 
 import fairbound as fb
 from fairbound.cli.judging.audit_facts import beside_verdicts
-from fairbound.cli.training.areas import _made_worse
+from fairbound.cli.training.areas import _worse_warnings
 from fairbound.estimators.certificates.certificate import report_of
 
 IDLE = {"fault": "inactive", "said": "'equalized_odds <= 0.1' never binds on the training rows", "next": "State less."}
@@ -41,6 +41,11 @@ def test_a_move_of_scores_that_makes_it_worse_is_said():
         bound = {"text": "auc_parity <= 0.1", "value": moved}
         return {"constraints": [bound], "comparison": [{"constraints": [{**bound, "value": before}]}]}
 
-    (said,) = _made_worse(found(0.12, 0.08))
+    (said,) = _worse_warnings(found(0.12, 0.08))
     assert "measures 0.1200 with the moved scores and 0.0800 with those before" in said and "worse" in said
-    assert _made_worse(found(0.08, 0.12)) == _made_worse(found(0.08, 0.08)) == _made_worse(found(None, 0.1)) == []
+    assert (
+        _worse_warnings(found(0.08, 0.12))
+        == _worse_warnings(found(0.08, 0.08))
+        == _worse_warnings(found(None, 0.1))
+        == []
+    )

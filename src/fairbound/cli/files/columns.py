@@ -227,7 +227,7 @@ def weights_of(frame: Any, column: str | None, source: str) -> np.ndarray | None
     return weight
 
 
-def said_of_weights(column: str | None) -> list[str]:
+def weight_notes(column: str | None) -> list[str]:
     """The note that names the column of --weights; none without one."""
     return [] if column is None else [f"Every row counts with its weight, column {column}."]
 

@@ -38,18 +38,20 @@ SPLIT = (
 )
 
 
-def said_of_rows(frame: Any, label: str | None, clusters: str | None = None, remedy: str = TOGETHER) -> tuple[str, ...]:
-    """`repeated_identifiers` and `copied_rows` of a file whose rows are all judged; nothing where --clusters names a
+def repeated_row_warnings(
+    frame: Any, label: str | None, clusters: str | None = None, remedy: str = TOGETHER
+) -> tuple[str, ...]:
+    """`identifier_warnings` and `copy_warnings` of a file whose rows are all judged; nothing where --clusters names a
     column. label: the column that is judged, None where the file has none."""
     if clusters is not None:
         return ()
     return (
-        *repeated_identifiers(frame.drop(columns=[] if label is None else [label]), remedy, held_out=False),
-        *copied_rows(frame, held_out=False),
+        *identifier_warnings(frame.drop(columns=[] if label is None else [label]), remedy, held_out=False),
+        *copy_warnings(frame, held_out=False),
     )
 
 
-def repeated_identifiers(frame: Any, remedy: str = KEEP_ONE, held_out: bool = True) -> tuple[str, ...]:
+def identifier_warnings(frame: Any, remedy: str = KEEP_ONE, held_out: bool = True) -> tuple[str, ...]:
     """What a reader must know where the rows of a file are not all of different persons, by the names of the columns.
 
     remedy: what to do, with {} for the column. held_out: whether a part of the rows is held out.
@@ -67,11 +69,11 @@ def repeated_identifiers(frame: Any, remedy: str = KEEP_ONE, held_out: bool = Tr
     return tuple(out)
 
 
-def copied_rows(frame: Any, held_out: bool = True) -> tuple[str, ...]:
+def copy_warnings(frame: Any, held_out: bool = True) -> tuple[str, ...]:
     """What a reader must know where many rows of a file repeat others in every column, far oftener than by chance.
 
     Chance is that of two rows alike in all columns but the one with most values: they agree in that one as often as any
-    two different rows do. held_out: as of `repeated_identifiers`.
+    two different rows do. held_out: as of `identifier_warnings`.
     """
     from pandas.util import hash_pandas_object
 
@@ -101,7 +103,7 @@ def _pairs(values: Any) -> float:
     return float((counts * (counts - 1)).sum() / 2)
 
 
-def coded_numbers(frame: Any) -> tuple[str, ...]:
+def code_warnings(frame: Any) -> tuple[str, ...]:
     """What a reader must know of numbers among the features that seem to be codes for a missing value."""
     out = []
     for name in frame.columns:
@@ -118,7 +120,7 @@ def coded_numbers(frame: Any) -> tuple[str, ...]:
     return tuple(out)
 
 
-def words_for_missing(
+def missing_word_notes(
     frame: Any, path: str, file_format: Mapping[str, Any], groups: Collection[str] = ()
 ) -> tuple[str, ...]:
     """What a reader must know of columns of text in which many cells are one word, such as None, that is taken for a

@@ -56,7 +56,7 @@ def _of_marks(marks: Mapping[str, Mark]) -> dict[str, Any]:
     return ({"decimal": decimals} if decimals else {}) | ({"commas": sorted(commas)} if commas else {})
 
 
-def other_columns(folder: Folder | None, label: str, weights: str | None) -> list[str]:
+def other_column_warnings(folder: Folder | None, label: str, weights: str | None) -> list[str]:
     """What a reader must know where a saved model was trained on another label than it is judged by, or with weights
     and is judged without."""
     if folder is None:

@@ -22,26 +22,26 @@ from fairbound.cli.files.columns import (
     narrow_columns,
     one_column,
     pandas_part,
-    said_of_weights,
     speaks_of,
+    weight_notes,
     with_decisions,
 )
 from fairbound.cli.files.older_files import check_no_other_run
 from fairbound.cli.files.outcome import Outcome, written_audit
-from fairbound.cli.files.row_warnings import said_of_rows
+from fairbound.cli.files.row_warnings import repeated_row_warnings
 from fairbound.cli.judging.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.judging.counted import ReadScores, counted_file
-from fairbound.cli.judging.decided import audited_decisions, left_out_by_model, left_out_words
+from fairbound.cli.judging.decided import audited_decisions, left_out_warnings, model_left_out_warnings
 from fairbound.cli.judging.judged_model import (
     JudgedInParts,
     beside_training,
     check_classifier,
+    dropped_group_warnings,
     encoded_rows,
     encoding_notes,
     group_columns,
     in_words_of,
     labels_of_training,
-    left_out_in_training,
     model_facts,
 )
 from fairbound.cli.judging.predicted_numbers import audit_numbers
@@ -63,7 +63,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     check_no_other_run(options.out, folder)
     if options.label is None:
         found = audited_decisions(options, folder)
-        _explain_missing(found, options)
+        found["warnings"] += _missing_group_warnings(found, options)
         return written_audit(found, options.out)
     if options.chunk_rows is not None:
         return audit_in_parts(options, options.chunk_rows, folder)
@@ -77,7 +77,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     classifier, bounds = _model_and_bounds(options, folder)
     attributes = group_columns(options, frame.columns, classifier, bounds)
     groups = groups_in(frame, attributes)
-    warnings = list(said_of_rows(frame, label, options.clusters))
+    warnings = list(repeated_row_warnings(frame, label, options.clusters))
     measured: dict[str, Any]
     if classifier is not None:
         encoded = encoded_rows(classifier, frame, options, {label, options.weights, options.clusters, *attributes})
@@ -89,7 +89,7 @@ def run_audit(options: AuditOptions) -> Outcome:
             if len(left_out) and len(classifier.classes_) == 2:
                 given = measured["scores"]
                 judged = given > 0 if "threshold" in measured else given == classifier.classes_[1]
-                warnings += left_out_by_model(classifier, judged, [left_out], attributes)
+                warnings += model_left_out_warnings(classifier, judged, [left_out], attributes)
     else:
         column = one_column(options.score, frame.columns, "--score")
         names = set(texts_of(frame[label]))
@@ -102,7 +102,7 @@ def run_audit(options: AuditOptions) -> Outcome:
                 scores = decided_or_scored(frame, column, two["classes"], stated)
                 read_as = as_logits(scores, options.threshold)[1]
                 notes = [read_as if stated else said_of_scores(read_as, two["classes"][1])]
-            warnings += left_out_words(frame, left_out, column, two["classes"], options.threshold)
+            warnings += left_out_warnings(frame, left_out, column, two["classes"], options.threshold)
             measured = {"scores": scores, "threshold": options.threshold, **two}
     classes = measured.get("classes", ())
     found = audit(
@@ -112,10 +112,9 @@ def run_audit(options: AuditOptions) -> Outcome:
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, classes=classes, warnings=warnings),
         model=model_facts(classifier, options, folder),
-        notes=[*unlabelled, *notes, *said_of_weights(options.weights)],
+        notes=[*unlabelled, *notes, *weight_notes(options.weights)],
     )
-    _explain_missing(found, options)
-    found["warnings"] += left_out_in_training(classifier, found)
+    found["warnings"] += [*_missing_group_warnings(found, options), *dropped_group_warnings(classifier, found)]
     return written_audit(found, options.out)
 
 
@@ -145,13 +144,13 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     if classifier is None:
         given, read = _read_scores(options, columns, labels, classes)
         merged = counted_file(options, chunk_rows, attributes, given, target, kept)
-        warnings, notes = left_out_words(labels, left_out, str(options.score), classes, options.threshold), [read]
+        warnings, notes = left_out_warnings(labels, left_out, str(options.score), classes, options.threshold), [read]
     else:
         model = JudgedInParts(classifier)
         merged = counted_file(options, chunk_rows, attributes, model, target, kept)
         judged = np.repeat(merged.cells[:, -1] == 1, merged.counts)
         others = _rows_in_parts(options, chunk_rows, left_out.index.to_numpy())
-        warnings = model.said(attributes, bounds) + left_out_by_model(classifier, judged, others, attributes)
+        warnings = model.warnings(attributes, bounds) + model_left_out_warnings(classifier, judged, others, attributes)
         notes = model.notes({label, options.weights, options.clusters, *attributes})
     said = merged.audit(
         bounds,
@@ -162,8 +161,7 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
         model=model_facts(classifier, options, folder),
         notes=[*unlabelled, *notes],
     )
-    _explain_missing(said, options)
-    said["warnings"] += left_out_in_training(classifier, said)
+    said["warnings"] += [*_missing_group_warnings(said, options), *dropped_group_warnings(classifier, said)]
     return written_audit(said, options.out)
 
 
@@ -186,14 +184,15 @@ def _rows_in_parts(options: AuditOptions, chunk_rows: int, rows: np.ndarray) -> 
         yield from map(pandas_part, Chunks.read(options.data, rows=chunk_rows, **options.file_format).take(rows))
 
 
-def _explain_missing(found: dict[str, Any], options: AuditOptions) -> None:
-    """Where groups of a CSV file are not known, warn which words are read as that,
-    since a group may be called by one of them."""
-    if any(found["data"]["missing_group_rows"].values()) and not is_parquet(options.data):
-        found["warnings"].append(
-            "In a CSV file an empty cell, ? and words such as NA, None, nan or null are read as not known (docs/commands.md). "
-            "Where one of them is the name of a group, write it otherwise."
-        )
+def _missing_group_warnings(found: dict[str, Any], options: AuditOptions) -> list[str]:
+    """Where groups of a CSV file are not known, which words are read as that, since a group may be called by one of
+    them."""
+    if not any(found["data"]["missing_group_rows"].values()) or is_parquet(options.data):
+        return []
+    return [
+        "In a CSV file an empty cell, ? and words such as NA, None, nan or null are read as not known (docs/commands.md). "
+        "Where one of them is the name of a group, write it otherwise."
+    ]
 
 
 def _scores_of_model(

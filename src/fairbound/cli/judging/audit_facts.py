@@ -9,7 +9,7 @@ from typing import Any
 from fairbound.audits.records import compared_model
 from fairbound.base.verdicts import EXIT_CODES
 from fairbound.cli.files.columns import clusters_of, file_checksum, weights_of
-from fairbound.cli.files.saved_model import other_columns, trained_on
+from fairbound.cli.files.saved_model import other_column_warnings, trained_on
 from fairbound.cli.options.judging import AuditOptions
 from fairbound.estimators.saving.folder import Folder
 from fairbound.report.words import VERDICTS
@@ -70,7 +70,7 @@ def whole_file_facts(
     facts = data_facts(Path(options.data).name, label, split, checksum, classes=classes, clusters=options.clusters)
     if seen:
         facts["data"]["trained_on"] = True
-    odd = other_columns(folder, label, options.weights)
+    odd = other_column_warnings(folder, label, options.weights)
     return {**facts, "warnings": [*([OF_TRAINING] if seen else []), *odd, *warnings]}
 
 

@@ -30,9 +30,9 @@ from fairbound.cli.files.columns import (
 )
 from fairbound.cli.files.kinds import as_read_for
 from fairbound.cli.files.outcome import Outcome, json_file
-from fairbound.cli.files.row_warnings import KEEP_ONE, said_of_rows
-from fairbound.cli.files.saved_model import other_columns, trained_on
-from fairbound.cli.judging.decided import left_out_by_model, left_out_words
+from fairbound.cli.files.row_warnings import KEEP_ONE, repeated_row_warnings
+from fairbound.cli.files.saved_model import other_column_warnings, trained_on
+from fairbound.cli.judging.decided import left_out_warnings, model_left_out_warnings
 from fairbound.cli.judging.judged_model import (
     check_classifier,
     in_words_of,
@@ -113,21 +113,21 @@ def compared(options: CompareOptions) -> dict[str, Any]:
         )
     found = _measured(options, frame, groups, bounds, scores, target, classes)
     found["warnings"] += [
-        *_named(options, unfamiliar),
-        *(said for folder in folders for said in other_columns(folder, label, options.weights)),
-        *said_of_rows(frame, label, remedy=KEEP_ONE),
-        *_named(
+        *_named_warnings(options, unfamiliar),
+        *(said for folder in folders for said in other_column_warnings(folder, label, options.weights)),
+        *repeated_row_warnings(frame, label, remedy=KEEP_ONE),
+        *_named_warnings(
             options,
             [
-                left_out_words(frame, left_out, named, classes, options.threshold, ALONE)
+                left_out_warnings(frame, left_out, named, classes, options.threshold, ALONE)
                 if model is None
-                else left_out_by_model(
+                else model_left_out_warnings(
                     model, logits > 0, [as_read_for(model, left_out, options.data)], attributes, ALONE
                 )
                 for named, model, logits in zip((options.first, options.second), models, scores, strict=True)
             ],
         ),
-        *_of_training(options, dict(zip(_names(options), folders, strict=True))),
+        *_training_file_warnings(options, dict(zip(_names(options), folders, strict=True))),
     ]
     return found
 
@@ -168,7 +168,7 @@ def _of_both(found: Iterable[_Scored]) -> tuple[tuple[np.ndarray, np.ndarray], l
     return (first, second), [said, more]
 
 
-def _named(options: CompareOptions, said: Sequence[Sequence[str]]) -> list[str]:
+def _named_warnings(options: CompareOptions, said: Sequence[Sequence[str]]) -> list[str]:
     """What is said of each of both, with its name before it."""
     return [
         f"{named}: {line}" for named, lines in zip((options.first, options.second), said, strict=True) for line in lines
@@ -220,10 +220,10 @@ def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
     found = _measured(options, frame, groups, bounds, scores)
     columns = [label_of_training(folder) for folder in folders if folder is not None] or [options.first]
     found["warnings"] += [
-        *_named(options, unfamiliar),
-        *(s for folder in folders for s in other_columns(folder, label_of_training(folder), options.weights)),
-        *said_of_rows(frame, columns[0] if columns[0] in frame.columns else None, remedy=KEEP_ONE),
-        *_of_training(options, dict(zip(_names(options), folders, strict=True))),
+        *_named_warnings(options, unfamiliar),
+        *(s for folder in folders for s in other_column_warnings(folder, label_of_training(folder), options.weights)),
+        *repeated_row_warnings(frame, columns[0] if columns[0] in frame.columns else None, remedy=KEEP_ONE),
+        *_training_file_warnings(options, dict(zip(_names(options), folders, strict=True))),
     ]
     return found
 
@@ -240,7 +240,7 @@ def _decided(
         return as_logits(numbers, None if words is not None else options.threshold)[0], []
 
 
-def _of_training(options: CompareOptions, folders: dict[str, Folder | None]) -> list[str]:
+def _training_file_warnings(options: CompareOptions, folders: dict[str, Folder | None]) -> list[str]:
     """A warning for each model that was trained on the file. folders: by name."""
     checksum = file_checksum(options.data)
     return [

@@ -21,21 +21,21 @@ from fairbound.cli.files.columns import (
     labelled_rows,
     narrow_columns,
     one_column,
-    said_of_weights,
     speaks_of,
+    weight_notes,
     with_decisions,
 )
-from fairbound.cli.files.row_warnings import said_of_rows
+from fairbound.cli.files.row_warnings import repeated_row_warnings
 from fairbound.cli.judging.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.judging.counted import ReadScores, counted_file
 from fairbound.cli.judging.judged_model import (
     JudgedInParts,
     beside_training,
+    dropped_group_warnings,
     encoded_rows,
     encoding_notes,
     group_columns,
     label_of_training,
-    left_out_in_training,
     model_facts,
     model_of_two_classes,
 )
@@ -77,7 +77,7 @@ def audited_decisions(options: AuditOptions, folder: Folder | None) -> dict[str,
         with silenced(DataWarning):  # said above
             scores = classifier.decision_function(encoded, groups)
         decisions = {"scores": scores, "threshold": 0.0, "classes": classifier.classes_.tolist()}
-    said = [*said_of_rows(frame, column if column in frame.columns else None, options.clusters), *said]
+    said = [*repeated_row_warnings(frame, column if column in frame.columns else None, options.clusters), *said]
     with in_file(options.data, frame.index.to_numpy()):
         found = audit(
             **decisions,
@@ -86,10 +86,10 @@ def audited_decisions(options: AuditOptions, folder: Folder | None) -> dict[str,
             constraint=bounds,
             **judged_so(options, frame),
             model=model_facts(classifier, options, folder),
-            notes=[*notes, *said_of_weights(options.weights)],
+            notes=[*notes, *weight_notes(options.weights)],
             **_facts(options, column, folder, said),
         )
-    found["warnings"] += left_out_in_training(classifier, found)
+    found["warnings"] += dropped_group_warnings(classifier, found)
     return found
 
 
@@ -113,7 +113,7 @@ def _counted(
     assert scores is not None  # there is a column or a model
     merged = counted_file(options, chunk_rows, attributes, scores, None, kept)
     column = str(options.score) if classifier is None else label_of_training(folder)
-    facts = _facts(options, column, folder, [] if model is None else model.said(attributes, bounds))
+    facts = _facts(options, column, folder, [] if model is None else model.warnings(attributes, bounds))
     if classes is not None:
         facts["data"]["positive"] = str(classes[1])
     notes = [*given.notes, given.scores.read_as] if given is not None else []
@@ -128,7 +128,7 @@ def _counted(
         notes=notes,
         **facts,
     )
-    found["warnings"] += left_out_in_training(classifier, found)
+    found["warnings"] += dropped_group_warnings(classifier, found)
     return found
 
 
@@ -155,7 +155,7 @@ class _Column(NamedTuple):
     notes: list[str]
 
 
-def left_out_words(
+def left_out_warnings(
     judged: Any,
     left_out: Any,
     column: str,
@@ -163,7 +163,7 @@ def left_out_words(
     threshold: float | None,
     remedy: str = " by leaving --label out",
 ) -> list[str]:
-    """`decided_otherwise` of the rows of a file that are `judged` and those `left_out`, which have no label; frames.
+    """`share_difference_warnings` of the rows of a file that are `judged` and those `left_out`, which have no label; frames.
     column: of the decisions or scores, or stated of one. classes: the labels that 0 and 1 mean."""
     import pandas as pd
 
@@ -177,17 +177,17 @@ def left_out_words(
         positive = as_logits(whole, threshold)[0] > 0
     except DataError:  # the rows that are judged can be read; of the others nothing is said
         return []
-    return decided_otherwise(positive[len(known) :], positive[: len(known)], remedy)
+    return share_difference_warnings(positive[len(known) :], positive[: len(known)], remedy)
 
 
-def left_out_by_model(
+def model_left_out_warnings(
     classifier: FairClassifier,
     judged: np.ndarray,
     left_out: Iterable[Any],
     attributes: Sequence[str],
     remedy: str = " by leaving --label out",
 ) -> list[str]:
-    """`decided_otherwise` of the rows of a file that a saved model of two classes is judged on and of those `left_out`,
+    """`share_difference_warnings` of the rows of a file that a saved model of two classes is judged on and of those `left_out`,
     frames; nothing where the model cannot take these. judged: (n,) bools, the decisions. attributes: the columns of the
     groups."""
     try:
@@ -201,10 +201,12 @@ def left_out_by_model(
             ]
     except DataError:
         return []
-    return decided_otherwise(np.concatenate(found) > 0, judged, remedy, by_model=True) if found else []
+    return share_difference_warnings(np.concatenate(found) > 0, judged, remedy, by_model=True) if found else []
 
 
-def decided_otherwise(left_out: np.ndarray, judged: np.ndarray, remedy: str, by_model: bool = False) -> list[str]:
+def share_difference_warnings(
+    left_out: np.ndarray, judged: np.ndarray, remedy: str, by_model: bool = False
+) -> list[str]:
     """A warning where the shares of positive decisions (bools) among rows without an outcome and among those judged
     differ by more than chance. remedy: how the decisions on all can be judged. by_model: whether a saved model decides
     here, so that other decisions may have been made of the rows, by which they have an outcome or none."""

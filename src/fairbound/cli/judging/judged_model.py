@@ -129,10 +129,14 @@ class JudgedInParts:
         with self._unfamiliar.part(groups):
             return self._classifier.decision_function(frame, groups), groups
 
-    def said(self, attributes: Sequence[str], bounds: Sequence[Any]) -> list[str]:
-        """What is said of values and groups that training lacked, and as `not_judged`. attributes: of all parts."""
-        lacked = lacked_in_training(self._new, self._unfamiliar.report.rows)
-        return [*self._unfamiliar.said(), *lacked, *not_judged(self._classifier, attributes, bounds)]
+    def warnings(self, attributes: Sequence[str], bounds: Sequence[Any]) -> list[str]:
+        """What is said of values and groups that training lacked, and as `unjudged_attribute_warnings`. attributes: of all parts."""
+        lacked = new_group_warnings(self._new, self._unfamiliar.report.rows)
+        return [
+            *self._unfamiliar.warnings(),
+            *lacked,
+            *unjudged_attribute_warnings(self._classifier, attributes, bounds),
+        ]
 
     def notes(self, used: set[Any]) -> list[str]:
         """As `encoding_notes`, of all parts. used: as in `encoded_rows`."""
@@ -151,7 +155,7 @@ def beside_training(
     if groups is None:
         return None, []
     found, new = with_groups_of_training(classifier, groups)
-    said = [*lacked_in_training(new, rows), *not_judged(classifier, found.attributes, bounds)]
+    said = [*new_group_warnings(new, rows), *unjudged_attribute_warnings(classifier, found.attributes, bounds)]
     rule = classifier.rule_
     if rule is not None and (outside := rule.outside(found, rows)):
         said.append(rule.said_of_outside(outside, rows))
@@ -182,7 +186,9 @@ def with_groups_of_training(classifier: FairClassifier, groups: Groups) -> tuple
     return found, Counter({(a, label): counts[a][label] for a, labels in new.items() for label in labels})
 
 
-def not_judged(classifier: FairClassifier, attributes: Sequence[str], bounds: Sequence[Any]) -> list[str]:
+def unjudged_attribute_warnings(
+    classifier: FairClassifier, attributes: Sequence[str], bounds: Sequence[Any]
+) -> list[str]:
     """A warning where the model was trained under bounds on other attributes than those that this audit is given."""
     known = classifier.groups_
     if not compare_groups(bounds):
@@ -196,7 +202,7 @@ def not_judged(classifier: FairClassifier, attributes: Sequence[str], bounds: Se
     ]
 
 
-def left_out_in_training(classifier: FairClassifier | None, found: dict[str, Any]) -> list[str]:
+def dropped_group_warnings(classifier: FairClassifier | None, found: dict[str, Any]) -> list[str]:
     """What a reader must know of groups that are judged here, and that the saved model's bounds left out in training, as
     they had too few rows there."""
     if classifier is None:
@@ -212,7 +218,7 @@ def left_out_in_training(classifier: FairClassifier | None, found: dict[str, Any
     ]
 
 
-def lacked_in_training(new: Counter[tuple[str, str]], rows: int) -> list[str]:
+def new_group_warnings(new: Counter[tuple[str, str]], rows: int) -> list[str]:
     """What a reader must know of groups that training lacked; rows: of the file."""
     out = []
     for attribute in dict.fromkeys(a for a, _ in new):

@@ -14,10 +14,10 @@ from fairbound.cli.files.columns import (
     numbers_in,
     numbers_to_predict,
     one_column,
-    said_of_weights,
+    weight_notes,
 )
 from fairbound.cli.files.outcome import Outcome, written_audit
-from fairbound.cli.files.row_warnings import said_of_rows
+from fairbound.cli.files.row_warnings import repeated_row_warnings
 from fairbound.cli.judging.audit_facts import judged_so, whole_file_facts
 from fairbound.cli.judging.judged_model import model_facts
 from fairbound.cli.judging.unfamiliar import predicted
@@ -32,7 +32,7 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
     attributes = listed(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = numbers_to_predict(frame[label])
-    warnings = list(said_of_rows(frame, label, options.clusters))
+    warnings = list(repeated_row_warnings(frame, label, options.clusters))
     model = None if folder is None else FairRegressor.load(folder)
     if model is None:
         column = one_column(options.score, frame.columns, "--score")
@@ -50,6 +50,6 @@ def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | Non
         **judged_so(options, frame),
         **whole_file_facts(options, label, folder, warnings=warnings),
         model=model_facts(model, options, folder, "numbers"),
-        notes=[*notes, *said_of_weights(options.weights)],
+        notes=[*notes, *weight_notes(options.weights)],
     )
     return written_audit(found, options.out)

@@ -39,7 +39,7 @@ class Unfamiliar:
         """What happened to the columns of all parts."""
         return merged_reports(self._reports)
 
-    def said(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """A sentence for each warning."""
         report = self.report
         said = report.strange_lines()
@@ -53,7 +53,7 @@ def predicted(model: Any, frame: Any) -> tuple[np.ndarray, list[str]]:
     unfamiliar = Unfamiliar(model)
     with unfamiliar.part():
         found = model.predict(frame)
-    return found, unfamiliar.said()
+    return found, unfamiliar.warnings()
 
 
 def scored(classifier: Any, frame: Any, groups: Any) -> tuple[np.ndarray, list[str]]:
@@ -61,4 +61,4 @@ def scored(classifier: Any, frame: Any, groups: Any) -> tuple[np.ndarray, list[s
     unfamiliar = Unfamiliar(classifier)
     with unfamiliar.part(groups):
         scores = classifier.decision_function(frame, groups)
-    return scores, unfamiliar.said()
+    return scores, unfamiliar.warnings()

@@ -13,7 +13,7 @@ BY_CHANCE = 1e-4
 """How likely it may be that a group is absent by chance, and nothing is said."""
 
 
-def changed_groups(data: str, before: Counted, after: Counted, rows: int, added: int) -> list[str]:
+def changed_group_warnings(data: str, before: Counted, after: Counted, rows: int, added: int) -> list[str]:
     """A warning for each attribute of which the file has groups that no earlier file had, or lacks some.
     before, after: what was counted without the file, of `rows` rows, and with it, which `added` more."""
     name, said = Path(data).name, []

@@ -12,8 +12,8 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.bounds import bounds_for, of_two_classes
 from fairbound.cli.files.columns import file_checksum, in_file, numbers_in, numbers_of, one_column
-from fairbound.cli.files.row_warnings import KEEP_ONE, said_of_rows
-from fairbound.cli.judging.decided import decided_otherwise, left_out_by_model
+from fairbound.cli.files.row_warnings import KEEP_ONE, repeated_row_warnings
+from fairbound.cli.judging.decided import model_left_out_warnings, share_difference_warnings
 from fairbound.cli.monitoring.new_decisions import DECIDED, NewDecisions, NothingNewError, read_decisions_of
 from fairbound.cli.monitoring.repeated_rows import beside_the_last
 from fairbound.cli.monitoring.same_state import OTHERS, check_columns
@@ -116,14 +116,14 @@ def _count(
         raise NothingNewError(f"Each decision of {name} with a known outcome was counted before, by its {options.id}.")
     monitor.files.append({"name": name, "sha256": checksum, "rows": len(frame) - repeated})
     if options.id is not None:
-        said = said_of_rows(frame[~frame[options.id].duplicated()], new.label, remedy=KEEP_ONE)
+        said = repeated_row_warnings(frame[~frame[options.id].duplicated()], new.label, remedy=KEEP_ONE)
         left_out = (
             f"{repeated:,} of {len(frame):,} decisions of {name} were left out: their {options.id} was counted before. What was counted "
             "then stays, also where the file says otherwise now."
         )
         return [*([left_out] if repeated else []), *said]
     again, monitor.last_file = beside_the_last(frame, name, monitor.last_file)
-    return [*said_of_rows(frame, new.label, remedy=KEEP_ONE), *again]
+    return [*repeated_row_warnings(frame, new.label, remedy=KEEP_ONE), *again]
 
 
 def _losses(options: MonitorOptions, data: str, new: NewDecisions, monitor: Monitor) -> np.ndarray:
@@ -155,10 +155,10 @@ def _waiting_warnings(options: MonitorOptions, new: NewDecisions, decided: Any, 
         return []
     judged = _positive(decided, monitor)
     if new.classifier is not None:
-        return left_out_by_model(new.classifier, judged, [new.waiting], new.attributes, WATCH)
+        return model_left_out_warnings(new.classifier, judged, [new.waiting], new.attributes, WATCH)
     others = new.waiting[options.score][new.waiting[options.score].notna()]
     try:
-        return decided_otherwise(_positive(_as_counted(others, options.score, monitor), monitor), judged, WATCH)
+        return share_difference_warnings(_positive(_as_counted(others, options.score, monitor), monitor), judged, WATCH)
     except DataError:  # what cannot be read there is counted nowhere
         return []
 

@@ -13,10 +13,10 @@ from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import OptionError
 from fairbound.cli.bounds import bounds_for, stated_bounds
 from fairbound.cli.files.outcome import Outcome, audit_outcome
-from fairbound.cli.files.saved_model import other_columns, trained_on
+from fairbound.cli.files.saved_model import other_column_warnings, trained_on
 from fairbound.cli.judging.audit_facts import OF_TRAINING
 from fairbound.cli.judging.judged_model import check_classifier, label_of_training
-from fairbound.cli.monitoring.changed_groups import changed_groups
+from fairbound.cli.monitoring.changed_groups import changed_group_warnings
 from fairbound.cli.monitoring.counting import with_new_decisions
 from fairbound.cli.monitoring.new_decisions import CountedBeforeError, NothingNewError
 from fairbound.cli.monitoring.same_state import check_same
@@ -57,13 +57,13 @@ def run_monitor(options: MonitorOptions) -> Outcome:
             if monitor is None or _shows(options.state, monitor):
                 raise
             return _unchanged(options, path, folder, f"{again} The state is as it was.")
-        said += changed_groups(options.data, before, monitor.groups, rows, monitor.rows - rows)
+        said += changed_group_warnings(options.data, before, monitor.groups, rows, monitor.rows - rows)
     if monitor is None:
         raise OptionError(f"there is no monitor in {str(options.state)!r} yet; begin it with --data and --constraint.")
     if any(trained_on(folder, file["sha256"]) for file in monitor.files):
         said.append(OF_TRAINING)
     if options.data is not None:
-        said += other_columns(folder, options.label or label_of_training(folder), options.weights)
+        said += other_column_warnings(folder, options.label or label_of_training(folder), options.weights)
     found = _looked(options, monitor, said)
     check_not_changed(path, before_reading)
     write_audit(found, options.state, last={STATE: state_file(monitor.to_dict())[0]})

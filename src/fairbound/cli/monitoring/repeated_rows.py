@@ -31,14 +31,14 @@ def beside_the_last(frame: Any, name: str, before: dict[str, Any]) -> tuple[list
         once, share = _once(frame)
     except (DataError, TypeError):
         return [], {}
-    said = _said_of_counted(once, share, name, before) if before else []
+    said = _come_again_warnings(once, share, name, before) if before else []
     if _by_chance(share) > 1:
         return said, {}
     sample = base64.b64encode(once[:MOST].astype("<u8").tobytes()).decode("ascii")
     return said, {"name": name, "rows": sample, "whole": len(once) <= MOST, "once": share}
 
 
-def _said_of_counted(once: np.ndarray, share: float, name: str, before: dict[str, Any]) -> list[str]:
+def _come_again_warnings(once: np.ndarray, share: float, name: str, before: dict[str, Any]) -> list[str]:
     """The warning, of the rows that occur once and their share of all."""
     known = np.frombuffer(base64.b64decode(before["rows"]), dtype="<u8").astype(np.uint64)
     mine = once if before["whole"] else once[once <= known[-1]]

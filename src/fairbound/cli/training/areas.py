@@ -115,7 +115,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
         compare={"before": scores[test]}, notes=[*notes, SCORE_ONLY.format(threshold=threshold)],
         data={"name": Path(options.data).name, "train_rows": len(train), "label": label, "positive": str(classes[1]), "split": share},
     )  # fmt: skip
-    found["warnings"] += _made_worse(found)
+    found["warnings"] += _worse_warnings(found)
     done = {
         "constraint": bound.text, "group": move.group_, "scale": move.scale_, "shift": move.shift_ * move.spread_,
         "met_on_fitted_rows": bool(move.met_), "value": move.value_, "auc": move.auc_,
@@ -127,7 +127,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     return written_audit(found, options.out, seconds, options.seed, files, older)
 
 
-def _made_worse(found: dict[str, Any]) -> list[str]:
+def _worse_warnings(found: dict[str, Any]) -> list[str]:
     """A warning where the moved scores have a larger difference of areas on the rows judged than those before."""
     (moved,), (before,) = found["constraints"], found["comparison"][0]["constraints"]
     if moved["value"] is None or before["value"] is None or moved["value"] <= before["value"]:

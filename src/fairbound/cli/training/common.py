@@ -115,7 +115,7 @@ def judged(
         ),
         model={"kind": options.model, "description": about, **training_facts(done.model)},
         trajectory=getattr(done.model, "trajectory_", None),
-        warnings=[*warnings, *rows.cautions],
+        warnings=[*warnings, *rows.warnings],
         notes=[*rows.notes, *facts["notes"], *notes],
     )
     add_own_model(found, facts)

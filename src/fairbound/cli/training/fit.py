@@ -20,7 +20,7 @@ from fairbound.cli.judging.audit_facts import beside_verdicts
 from fairbound.cli.options.training import FitOptions, TrainOptions
 from fairbound.cli.training.common import Trained, held_out, judged, parameters, reported, trained
 from fairbound.cli.training.rows import InputRows, in_lines_of_parts, read_rows
-from fairbound.cli.training.splitting import Parts, Split, encoded_parts, group_warnings
+from fairbound.cli.training.splitting import Parts, Split, encoded_parts, tiny_group_warnings
 from fairbound.estimators.certificates.certifying import check_certifiable
 from fairbound.estimators.choosing import penalises_groups, without_bounds
 from fairbound.estimators.classifier import FairClassifier
@@ -62,7 +62,7 @@ def run_fit(options: FitOptions) -> Outcome:
     rows.check_bounds(bounds)
     split = held_out(options, rows)
     parts = None if split is None else encoded(options, rows, split, shards)
-    for said in parts.identifiers if parts else ():
+    for said in parts.identifier_warnings if parts else ():
         say(said)
 
     def fitted(_: np.ndarray, stated: list, certify: float) -> FairClassifier:
@@ -204,4 +204,4 @@ def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier, b
         out.append(f"Training was interrupted after {facts['steps']:,} steps; the best model so far is judged.")
     left_out = dropped_words_of_groups(facts["dropped_groups"], facts.get("dropped_rows", {}))
     out += [said[0].upper() + said[1:] for said in left_out]
-    return out + group_warnings(rows.groups, split.train, bounds)
+    return out + tiny_group_warnings(rows.groups, split.train, bounds)

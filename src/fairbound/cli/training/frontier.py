@@ -79,7 +79,9 @@ def run_frontier(options: FrontierOptions) -> Outcome:
         "certificates": made,
         "knee": knee,
         "advice": _advice(made, said_of(knee, bent.flat), points, options.seed, stated[0].sense),
-        "warnings": list(dict.fromkeys(line for point in first for line in (*point["warnings"], *_unspoken(point)))),
+        "warnings": list(
+            dict.fromkeys(line for point in first for line in (*point["warnings"], *_left_out_warnings(point)))
+        ),
         "complete": not points[-1]["interrupted"],
         "summary": _summary(points, stated),
         "library": versions(),
@@ -186,7 +188,7 @@ def _point(stated: Bound | None, seed: int, found: dict[str, Any], classifier: F
     }
 
 
-def _unspoken(point: dict[str, Any]) -> list[str]:
+def _left_out_warnings(point: dict[str, Any]) -> list[str]:
     """What a reader must know of groups that the bound leaves out on the held-out rows."""
     said = left_out([point]).strip() if "left_out" in point else ""
     return [f"Rows held out with seed {point['seed']}: {said[0].lower()}{said[1:]}"] if said else []

@@ -23,7 +23,7 @@ from fairbound.cli.judging.audit_facts import add_own_model, data_facts
 from fairbound.cli.options.training import FitOptions
 from fairbound.cli.training.common import value_in_training
 from fairbound.cli.training.rows import read_rows
-from fairbound.cli.training.splitting import Parts, encoded_parts, group_warnings, split_rows, table_options
+from fairbound.cli.training.splitting import Parts, encoded_parts, split_rows, table_options, tiny_group_warnings
 from fairbound.estimators.reducing.plug_in import ExpectedGain
 from fairbound.estimators.reducing.reduction_fits import own_threshold
 from fairbound.estimators.reduction import Reduction
@@ -56,7 +56,7 @@ def fit_reduction(options: FitOptions) -> Outcome:
     of_table = table_options(options)
     parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), of_table)
     train, test = parts.split.train, parts.split.test
-    for said in parts.identifiers:
+    for said in parts.identifier_warnings:
         say(said)
     say(
         f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {bounds_in_words(bounds)}; {len(test):,} rows "
@@ -140,7 +140,7 @@ def _judged(
                      rows.split_by),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
                "algorithm": "plug-in" if isinstance(fair.estimator_, ExpectedGain) else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
-        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts[said] for said in ("shortfall", "nothing_learnt", "known_rows")]), *parts.identifiers, *rows.cautions, *group_warnings(rows.groups, train, bounds)],
+        warnings=[*([] if facts["feasible"] else [facts["message"]]), *filter(None, [facts[said] for said in ("shortfall", "nothing_learnt", "known_rows")]), *parts.identifier_warnings, *rows.warnings, *tiny_group_warnings(rows.groups, train, bounds)],
         notes=[*rows.notes, *[value_in_training(c["text"], c["train_value"]) for c in facts["constraints"]], NOT_SAVED],
     )  # fmt: skip
     claim_no_probability(found)

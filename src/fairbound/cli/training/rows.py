@@ -26,18 +26,18 @@ from fairbound.cli.files.columns import (
     listed,
     narrow_columns,
     one_column,
-    said_of_weights,
     units_of,
+    weight_notes,
     weights_of,
 )
 from fairbound.cli.files.kinds import as_stated
 from fairbound.cli.files.outcome import say
 from fairbound.cli.files.row_warnings import (
     KEEP_ONE,
-    coded_numbers,
-    copied_rows,
-    repeated_identifiers,
-    words_for_missing,
+    code_warnings,
+    copy_warnings,
+    identifier_warnings,
+    missing_word_notes,
 )
 from fairbound.cli.options.common import FileOptions, RowOptions
 from fairbound.data.registry import is_own
@@ -61,7 +61,7 @@ class InputRows:
     classes: the labels of the class numbers; of two, the positive one is last; () where target holds numbers.
     published: row numbers of the publisher's "train" and "test", or empty. weight: (n,) >= 0, or None. path: of the
     file; a named set has none. numbers: (n,) of the rows in the file, None where they are all of it. qid: (n,) the
-    query of each row, or None. units: (n,) the person of each row, by the column split_by, or None. cautions: what a
+    query of each row, or None. units: (n,) the person of each row, by the column split_by, or None. warnings: what a
     reader must know of persons with several rows and of features that are a group. marks: before decimals in the file, by
     separator, where its numbers show it.
     """
@@ -82,7 +82,7 @@ class InputRows:
     qid: Any = None
     split_by: str | None = None
     units: np.ndarray | None = None
-    cautions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -208,21 +208,21 @@ def rows_of_file(
     if dropped:
         notes.append(f"Columns left out by --drop: {', '.join(dropped)}.")
     weight = weights_of(frame, options.weights, path)
-    notes += said_of_weights(options.weights)
+    notes += weight_notes(options.weights)
     if by and split_by not in attributes:
         notes.append(f"Rows of one {split_by} are on one side of the split; it is not among the features.")
     may_split = hasattr(options, "split_by") and not getattr(options, "certify", False) and query is None
     remedy = "--split-by {} holds out whole persons, and takes their rows together." if may_split else KEEP_ONE
-    cautions = () if by else repeated_identifiers(frame.drop(columns=[label, *queries]), remedy)
+    warnings = () if by else identifier_warnings(frame.drop(columns=[label, *queries]), remedy)
     groups = groups_in(frame, attributes) or no_groups(len(frame))
     if chunk_rows is None:
-        copies = () if by or queries else copied_rows(frame)  # of a query's documents many may be alike
-        cautions = (*cautions, *copies, *coded_numbers(frame[features]))
+        copies = () if by or queries else copy_warnings(frame)  # of a query's documents many may be alike
+        warnings = (*warnings, *copies, *code_warnings(frame[features]))
         shown = frame[list(dict.fromkeys([*features, *attributes]))]
-        notes += words_for_missing(shown, path, options.file_format, attributes)
+        notes += missing_word_notes(shown, path, options.file_format, attributes)
     if chunk_rows is None and not options.keep_sensitive:
-        cautions = (*cautions, *twin_words(frame[features], groups))
-    for said in cautions:
+        warnings = (*warnings, *twin_words(frame[features], groups))
+    for said in warnings:
         say(said)
     checksum = file_checksum(path)
     y = np.array(frame[label].tolist(), dtype=object if classes and isinstance(classes[0], str) else None)
@@ -238,7 +238,7 @@ def rows_of_file(
     X = as_stated(X, options.text)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
-        frame[query] if queries else None, split_by, units_of(frame, by[0]) if by else None, cautions, marks,
+        frame[query] if queries else None, split_by, units_of(frame, by[0]) if by else None, warnings, marks,
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ class Parts:
     held: Encoded
 
     @property
-    def identifiers(self) -> list[str]:
+    def identifier_warnings(self) -> list[str]:
         """What is said of features that look like identifiers."""
         return [for_commands(said) for said in identifier_words(self.train.report.identifiers)]
 
@@ -100,7 +100,7 @@ def encoded_parts(rows: InputRows, split: Split, options: TableOptions | None, b
     return Parts(rows, split, *made)
 
 
-def group_warnings(groups: Groups, train: np.ndarray, bounds: Sequence[Any]) -> list[str]:
+def tiny_group_warnings(groups: Groups, train: np.ndarray, bounds: Sequence[Any]) -> list[str]:
     """For each attribute, a line that names its tiny groups in training, with their rows, but for those that all bounds
     leave out by `fewest`."""
     out, least = [], min((getattr(bound, "fewest", None) or 0 for bound in bounds), default=0)
