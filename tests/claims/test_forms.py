@@ -11,7 +11,7 @@ import torch
 
 import fairbound as fb
 from fairbound.base.errors import EmptyGroupError, OptionError
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import bounds_of_texts
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.compiled.statistics import Rate
@@ -280,7 +280,7 @@ def test_a_notion_without_a_verdict_is_refused_before_what_would_judge_it_trains
         fb.feasibility(RankingLoss(), X, y, group)
     with pytest.raises(OptionError, match=message):
         monkeypatch.setattr("fairbound.cli.bounds.constraint", lambda text, **_: RankingLoss())
-        stated_bounds(["ranking_loss <= 0.5"])
+        bounds_of_texts(["ranking_loss <= 0.5"])
 
 
 def _calm_scores_are_what_their_name_says(bound, X, y, group):

@@ -24,7 +24,7 @@ import torch
 import fairbound as fb
 from fairbound.base.errors import FairboundError
 from fairbound.cli.options.common import RowOptions
-from fairbound.cli.training.rows import InputRows, read_rows
+from fairbound.cli.training.rows import InputRows, rows_of_options
 from fairbound.estimators.saving.folder import load_folder
 from fairbound.methods import ALM
 from fairbound.solver import checkpoint
@@ -97,7 +97,7 @@ def table_file(rng: random.Random, folder: Path) -> None:
         rows = ["x,sex,y", *(f"{k / 7},{'FM'[k % 2]},{int(k % 3 == 0)}" for k in range(40))]
         (folder / "seed.csv").write_text("\n".join(rows) + "\n")
     file.write_bytes(changed((folder / "seed.csv").read_bytes(), rng))
-    read = read_rows(RowOptions(data=str(file), label="y", group="sex"))
+    read = rows_of_options(RowOptions(data=str(file), label="y", group="sex"))
     assert isinstance(read, InputRows) and len(read.y) == len(read.groups)
 
 

@@ -54,7 +54,7 @@ def bounds_for(options: Any, *models: Any) -> list[Bound]:
     """The bounds of `--constraint`, or where none are stated, those of the last saved model;
     None stands for no model."""
     own = next((saved_bounds(model) for model in reversed(models) if model is not None), [])
-    return stated_bounds(options.constraint or own, options.cross)
+    return bounds_of_texts(options.constraint or own, options.cross)
 
 
 def bounds_in_words(bounds: Sequence[Bound]) -> str:
@@ -62,7 +62,7 @@ def bounds_in_words(bounds: Sequence[Bound]) -> str:
     return " and ".join(bound.text for bound in bounds) or "no bound"
 
 
-def stated_bounds(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
+def bounds_of_texts(texts: list[str], cross: bool = False, bound: float | None = None) -> list[Bound]:
     """The bounds of `--constraint`, over the crossed groups where `cross` says so and the text says nothing else.
 
     bound: the number of texts that state none. Raises: OptionError also of a bound without a verdict on rows, which

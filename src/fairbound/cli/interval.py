@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairbound.base.errors import OptionError
 from fairbound.base.files import atomic_write_many
-from fairbound.cli.files.columns import listed, numbers_in, one_column, weights_of
+from fairbound.cli.files.columns import named_columns, numbers_in, one_column, weights_of
 from fairbound.cli.files.outcome import Outcome, json_file
 from fairbound.cli.options.judging import IntervalOptions
 from fairbound.fairness.suggesting import suggest_interval
@@ -20,7 +20,7 @@ def run_interval(options: IntervalOptions) -> Outcome:
     interval.png and interval.svg where a folder is given."""
     frame = read_table(options.data, **options.file_format)
     column = one_column(options.score, frame.columns, "--score")
-    attributes = listed(options.group, frame.columns, "--group")
+    attributes = named_columns(options.group, frame.columns, "--group")
     if not attributes:
         raise OptionError("--group names the columns whose groups are compared.")
     found = suggest_interval(

@@ -16,7 +16,7 @@ from fairbound.base.errors import DataError, NoRowsError, OptionError, silenced
 from fairbound.base.extras import extra
 from fairbound.base.files import atomic_write_bytes, check_not_read
 from fairbound.base.names import shortlist
-from fairbound.cli.files.columns import file_columns, in_file, listed, pandas_part
+from fairbound.cli.files.columns import file_columns, in_file, named_columns, pandas_part
 from fairbound.cli.files.outcome import Outcome
 from fairbound.cli.files.saved_model import trained_columns
 from fairbound.cli.judging.unfamiliar import Unfamiliar
@@ -54,8 +54,8 @@ def run_predict(options: PredictOptions) -> Outcome:
         columns = file_columns(options)
     except NoRowsError as quiet:
         return _nothing(options, model, quiet.columns)
-    kept = listed(options.keep, columns, "--keep")
-    listed(options.text, columns, "--text")
+    kept = named_columns(options.keep, columns, "--keep")
+    named_columns(options.text, columns, "--text")
     parts, first, unfamiliar = [], 0, Unfamiliar(model)
     for part, beside in zip(_parts(options, model, columns), _verbatim(options, kept), strict=False):
         frame = pandas_part(part)
@@ -139,7 +139,7 @@ def _nothing(options: PredictOptions, model: Any, columns: list[str]) -> Outcome
     """Write the header alone for a file of these columns without rows, as of a day on which nothing came."""
     import pandas as pd
 
-    kept = listed(options.keep, columns, "--keep")
+    kept = named_columns(options.keep, columns, "--keep")
     with silenced(UserWarning):  # of a row that stands for none
         row = pd.DataFrame({name: [np.nan] for name in columns})
         found = _predicted(model, row, _groups_of(model, row))  # looks at the columns

@@ -13,7 +13,7 @@ from fairbound.cli.files.columns import units_of
 from fairbound.cli.files.row_warnings import identifier_warnings
 from fairbound.cli.gate import check
 from fairbound.cli.options.training import FitOptions
-from fairbound.cli.training.rows import read_rows
+from fairbound.cli.training.rows import rows_of_options
 from fairbound.cli.training.splitting import split_rows
 
 
@@ -36,14 +36,14 @@ def asked(path, **more):
 
 
 def test_whole_persons_are_held_out_and_the_column_is_no_feature(visits):
-    rows = read_rows(asked(visits, split_by="patient_id"))
+    rows = rows_of_options(asked(visits, split_by="patient_id"))
     split = split_rows(rows, None, 0)
     who = pd.read_csv(visits).patient_id.to_numpy()
     train, test = who[split.train], who[split.test]
     assert not set(train[~np.isnan(train)]) & set(test[~np.isnan(test)])
     assert len(np.unique(rows.units)) == 155 and 0.15 < len(split.test) / len(rows) < 0.35
     assert list(rows.X.columns) == ["age"] and "patient_id" in split.words
-    plain = split_rows(read_rows(asked(visits)), None, 0)
+    plain = split_rows(rows_of_options(asked(visits)), None, 0)
     assert set(who[plain.train]) & set(who[plain.test])
 
 
@@ -67,7 +67,7 @@ def test_what_is_said(run, visits, tmp_path):
                        (["--split-by", "patient_id", "--certify"], "one row of each person")):  # fmt: skip
         code, _, err = run(*call, *more, "--out", tmp_path / "o")
         assert code == 2 and said in err
-    remedy, *_ = read_rows(asked(visits, certify=True, constraint=["demographic_parity <= 0.2"])).warnings
+    remedy, *_ = rows_of_options(asked(visits, certify=True, constraint=["demographic_parity <= 0.2"])).warnings
     assert "Keep one row of each person." in remedy and "--split-by" not in remedy
     code, _, err = run("fit", "--data", "loanapp", "--split-by", "id", "--out", tmp_path / "o")
     assert code == 2 and "--split-by" in err

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import bounds_of_texts
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -28,8 +28,8 @@ def lent(tmp_path):
 
 @pytest.mark.parametrize("words", ["each", "each,fewest=50", "overall, each", "by=sex", "both"])
 def test_a_bound_that_says_what_it_compares_keeps_to_it_where_others_are_crossed(words):
-    said, plain = stated_bounds([f"equal_opportunity[{words}] <= 0.1", "demographic_parity <= 0.1"], cross=True)
-    assert said == stated_bounds([f"equal_opportunity[{words}] <= 0.1"])[0]
+    said, plain = bounds_of_texts([f"equal_opportunity[{words}] <= 0.1", "demographic_parity <= 0.1"], cross=True)
+    assert said == bounds_of_texts([f"equal_opportunity[{words}] <= 0.1"])[0]
     assert plain.attributes == "crossed"
 
 

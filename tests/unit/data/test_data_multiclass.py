@@ -96,7 +96,7 @@ def test_a_wrong_count_by_class_is_refused(monkeypatch, data_dir):
 
 def test_the_command_line_says_that_there_are_no_groups(data_dir):
     from fairbound.cli.options.common import RowOptions
-    from fairbound.cli.training.rows import read_rows
+    from fairbound.cli.training.rows import rows_of_options
 
     with pytest.raises(OptionError, match="no sensitive attribute"):
-        read_rows(RowOptions(data="mnist-test", data_dir=str(data_dir)))
+        rows_of_options(RowOptions(data="mnist-test", data_dir=str(data_dir)))

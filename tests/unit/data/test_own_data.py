@@ -11,7 +11,7 @@ import pytest
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.options.common import RowOptions
-from fairbound.cli.training.rows import is_file, read_rows
+from fairbound.cli.training.rows import is_file, rows_of_options
 from fairbound.data import info, load, names, options
 
 pytest.importorskip("pandas")
@@ -70,7 +70,7 @@ def test_the_command_line_and_studies_read_it(folder):
     from fairbound.studies.rows import load_rows
 
     assert not is_file("my_data:PEOPLE") and is_file(str(folder / "people.csv"))
-    rows = read_rows(RowOptions(data="my_data:PEOPLE", data_dir=str(folder)))
+    rows = rows_of_options(RowOptions(data="my_data:PEOPLE", data_dir=str(folder)))
     assert rows.groups.attributes == ("sex",) and np.array_equal(rows.target, np.arange(8) // 4)
     assert rows.checksum == "sha256:" + hashlib.sha256(CSV.encode()).hexdigest()
     part = load_rows("my_data:PEOPLE", {}, "sex", ("m", "f"), 0, str(folder))

@@ -65,7 +65,7 @@ def in_label(source: str, label: str, rows: np.ndarray | None = None, what: str 
         raise DataError(f"{source}, {what} column {label!r}: {in_lines(error, source, rows)}") from None
 
 
-def listed(text: str | None, columns: Collection[str], what: str, needed: bool = False) -> list[str]:
+def named_columns(text: str | None, columns: Collection[str], what: str, needed: bool = False) -> list[str]:
     """The column names in `text`, separated by commas; each must be one of `columns`. needed: there must be one."""
     names = [text] if text in columns else [name.strip() for name in (text or "").split(",") if name.strip()]
     if needed and not names:

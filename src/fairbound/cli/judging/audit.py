@@ -9,7 +9,7 @@ import numpy as np
 
 from fairbound.audits.audit import audit
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.cli.bounds import bounds_for, by_class, of_classes_only, stated_bounds
+from fairbound.cli.bounds import bounds_for, bounds_of_texts, by_class, of_classes_only
 from fairbound.cli.files.columns import (
     column_of,
     decided_or_scored,
@@ -37,7 +37,7 @@ from fairbound.cli.judging.judged_model import (
     beside_training,
     check_classifier,
     dropped_group_warnings,
-    encoded_rows,
+    encoded_by_model,
     encoding_notes,
     group_columns,
     in_words_of,
@@ -67,7 +67,7 @@ def run_audit(options: AuditOptions) -> Outcome:
         return written_audit(found, options.out)
     if options.chunk_rows is not None:
         return audit_in_parts(options, options.chunk_rows, folder)
-    bounds = stated_bounds(options.constraint, options.cross)
+    bounds = bounds_of_texts(options.constraint, options.cross)
     of_numbers = folder is not None and kind_of(folder) == "FairRegressor"
     if of_numbers or any("predictions" in b.needs for b in bounds):
         return audit_numbers(options, bounds, folder)
@@ -80,7 +80,7 @@ def run_audit(options: AuditOptions) -> Outcome:
     warnings = list(repeated_row_warnings(frame, label, options.clusters))
     measured: dict[str, Any]
     if classifier is not None:
-        encoded = encoded_rows(classifier, frame, options, {label, options.weights, options.clusters, *attributes})
+        encoded = encoded_by_model(classifier, frame, options, {label, options.weights, options.clusters, *attributes})
         notes = encoding_notes(encoded.report)
         groups, said = beside_training(classifier, groups, bounds, len(frame))
         warnings += [*encoded.report.strange_lines(), *said]

@@ -22,7 +22,7 @@ from fairbound.cli.files.columns import (
     in_file,
     in_label,
     labelled_table,
-    listed,
+    named_columns,
     one_column,
     speaks_of,
     weights_of,
@@ -78,10 +78,10 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if options.label is None:
         return _compared_decisions(options)
     frame, label, _, left_out = labelled_table(options)
-    named_columns = [n for n in (options.first, options.second) if not Path(n).is_dir()]
-    stated = {n for n in named_columns if speaks_of(n, frame.columns) is not None}
-    frame = with_decisions(frame, *named_columns, threshold=options.threshold)
-    attributes = listed(options.group, frame.columns, "--group")
+    columns = [n for n in (options.first, options.second) if not Path(n).is_dir()]
+    stated = {n for n in columns if speaks_of(n, frame.columns) is not None}
+    frame = with_decisions(frame, *columns, threshold=options.threshold)
+    attributes = named_columns(options.group, frame.columns, "--group")
     groups = groups_in(frame, attributes)
     folders = _folders(options)
     models = [None if folder is None else FairClassifier.load(folder) for folder in folders]
@@ -89,7 +89,7 @@ def compared(options: CompareOptions) -> dict[str, Any]:
     if len(set(known)) > 1:
         raise OptionError(f"the two models have different positive labels: {' and '.join(map(repr, known))}.")
     with in_label(options.data, label, frame.index.to_numpy()):
-        words = [name for name in named_columns if name in frame and name not in stated]
+        words = [name for name in columns if name in frame and name not in stated]
         frame, left_out = _as_trained(options, frame, left_out, label, words, models)
         codes, named = class_labels(frame[label])
         if len(named) > 2:
@@ -213,7 +213,7 @@ def _compared_decisions(options: CompareOptions) -> dict[str, Any]:
     frame = read_table(options.data, **options.file_format)
     stated = (n for n, model in zip(two, models, strict=True) if model is None)
     frame = with_decisions(frame, *stated, threshold=options.threshold)
-    groups = groups_in(frame, listed(options.group, frame.columns, "--group"))
+    groups = groups_in(frame, named_columns(options.group, frame.columns, "--group"))
     scores, unfamiliar = _of_both(
         _decided(named, model, frame, groups, options) for named, model in zip(two, models, strict=True)
     )

@@ -32,7 +32,7 @@ from fairbound.cli.judging.judged_model import (
     JudgedInParts,
     beside_training,
     dropped_group_warnings,
-    encoded_rows,
+    encoded_by_model,
     encoding_notes,
     group_columns,
     label_of_training,
@@ -70,7 +70,7 @@ def audited_decisions(options: AuditOptions, folder: Folder | None) -> dict[str,
         said: list[str] = []
     else:
         column = label_of_training(folder)
-        encoded = encoded_rows(classifier, frame, options, {column, options.weights, options.clusters, *attributes})
+        encoded = encoded_by_model(classifier, frame, options, {column, options.weights, options.clusters, *attributes})
         notes = encoding_notes(encoded.report)
         groups, said = beside_training(classifier, groups_in(frame, attributes), bounds, len(frame))
         said = [*encoded.report.strange_lines(), *said]

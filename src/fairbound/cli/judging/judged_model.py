@@ -14,7 +14,7 @@ import numpy as np
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.cli.bounds import compare_groups
-from fairbound.cli.files.columns import in_file, listed
+from fairbound.cli.files.columns import in_file, named_columns
 from fairbound.cli.files.saved_model import trained_columns, training_facts
 from fairbound.cli.judging.unfamiliar import Unfamiliar
 from fairbound.cli.options.judging import AuditOptions
@@ -97,10 +97,10 @@ def group_columns(
 ) -> list[str]:
     """The columns of the groups. Raises: OptionError where a bound or the model needs some and none is named."""
     needed = compare_groups(bounds) or (classifier is not None and classifier.needs_groups)
-    return listed(options.group, columns, "--group", needed)
+    return named_columns(options.group, columns, "--group", needed)
 
 
-def encoded_rows(classifier: FairClassifier, frame: Any, options: AuditOptions, used: set[Any]) -> Encoded:
+def encoded_by_model(classifier: FairClassifier, frame: Any, options: AuditOptions, used: set[Any]) -> Encoded:
     """The rows of the file as the saved model takes them. used: columns of the file that are no features."""
     assert classifier.encoder_ is not None  # a module has none, and `load` refuses one without its code
     with in_file(options.data, frame.index.to_numpy()):
@@ -139,7 +139,7 @@ class JudgedInParts:
         ]
 
     def notes(self, used: set[Any]) -> list[str]:
-        """As `encoding_notes`, of all parts. used: as in `encoded_rows`."""
+        """As `encoding_notes`, of all parts. used: as in `encoded_by_model`."""
         return encoding_notes(_beside(self._unfamiliar.report, used))
 
 

@@ -10,7 +10,7 @@ from fairbound.cli.files.columns import (
     in_file,
     in_label,
     labelled_table,
-    listed,
+    named_columns,
     numbers_in,
     numbers_to_predict,
     one_column,
@@ -29,7 +29,7 @@ from fairbound.estimators.saving.folder import Folder
 def audit_numbers(options: AuditOptions, bounds: list[Any], folder: Folder | None) -> Outcome:
     """The audit of a file's column of predicted numbers, or of the regressor saved in `folder` on its rows."""
     frame, label, notes, _ = labelled_table(options)
-    attributes = listed(options.group, frame.columns, "--group", needed=True)
+    attributes = named_columns(options.group, frame.columns, "--group", needed=True)
     with in_label(options.data, label, frame.index.to_numpy()):
         truth, _ = numbers_to_predict(frame[label])
     warnings = list(repeated_row_warnings(frame, label, options.clusters))

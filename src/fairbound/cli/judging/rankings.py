@@ -5,7 +5,15 @@ from __future__ import annotations
 from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
 from fairbound.cli.bounds import bounds_for
-from fairbound.cli.files.columns import groups_in, in_file, in_label, labelled_table, listed, numbers_in, one_column
+from fairbound.cli.files.columns import (
+    groups_in,
+    in_file,
+    in_label,
+    labelled_table,
+    named_columns,
+    numbers_in,
+    one_column,
+)
 from fairbound.cli.files.older_files import check_no_other_run
 from fairbound.cli.files.outcome import Outcome, written_audit
 from fairbound.cli.judging.audit_facts import whole_file_facts
@@ -25,7 +33,8 @@ def audit_ranking(options: AuditOptions) -> Outcome:
     folder = None if options.model is None else load_folder(options.model)
     check_no_other_run(options.out, folder)
     frame, label, notes, _ = labelled_table(options)
-    query, attributes = one_column(options.qid, frame.columns, "--qid"), listed(options.group, frame.columns, "--group")
+    query = one_column(options.qid, frame.columns, "--qid")
+    attributes = named_columns(options.group, frame.columns, "--group")
     ranker = None if folder is None else FairRanker.load(folder)
     bounds, warnings = bounds_for(options, ranker), list[str]()
     if ranker is None:

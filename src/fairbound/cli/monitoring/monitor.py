@@ -11,7 +11,7 @@ from typing import Any
 
 from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import OptionError
-from fairbound.cli.bounds import bounds_for, stated_bounds
+from fairbound.cli.bounds import bounds_for, bounds_of_texts
 from fairbound.cli.files.outcome import Outcome, audit_outcome
 from fairbound.cli.files.saved_model import other_column_warnings, trained_on
 from fairbound.cli.judging.audit_facts import OF_TRAINING
@@ -134,7 +134,7 @@ def _of_decisions(options: MonitorOptions, monitor: Monitor | None) -> MonitorOp
         return options  # a saved model's decisions are known when it is loaded
     if monitor is not None and monitor.columns.get("label") != options.score:
         return options
-    check_decisions_alone(monitor.bounds if monitor is not None else stated_bounds(options.constraint, options.cross))
+    check_decisions_alone(monitor.bounds if monitor is not None else bounds_of_texts(options.constraint, options.cross))
     if options.threshold is not None:
         column = re.split("[<>=]", options.score)[0]
         raise OptionError(

@@ -11,7 +11,15 @@ import numpy as np
 from fairbound.audits.decisions import check_decisions_alone
 from fairbound.base.errors import DataError, NoRowsError, OptionError
 from fairbound.cli.bounds import bounds_for
-from fairbound.cli.files.columns import groups_in, in_file, in_label, listed, one_column, speaks_of, with_decisions
+from fairbound.cli.files.columns import (
+    groups_in,
+    in_file,
+    in_label,
+    named_columns,
+    one_column,
+    speaks_of,
+    with_decisions,
+)
 from fairbound.cli.judging.judged_model import in_words_of, labels_of_training, model_of_two_classes
 from fairbound.cli.judging.unfamiliar import scored
 from fairbound.cli.monitoring.same_state import OTHERS
@@ -87,7 +95,7 @@ def _rows_of(options: MonitorOptions, data: str, monitor: Monitor | None, checks
         for option, name in named.items():
             if name is not None and (option, name) != ("--label", options.score):
                 one_column(name, error.columns, option)
-        listed(options.group, error.columns, "--group")
+        named_columns(options.group, error.columns, "--group")
         raise NothingNewError(f"{Path(data).name} has a header and no rows.") from None
 
 
@@ -97,7 +105,7 @@ def _of_model_alone(
     """What the saved model decides on all rows of a file, whose outcomes nobody asks for."""
     classifier = model_of_two_classes(folder, options.positive)
     check_decisions_alone(bounds_for(options, classifier) if monitor is None else monitor.bounds)
-    attributes = listed(options.group, frame.columns, "--group", classifier.needs_groups)
+    attributes = named_columns(options.group, frame.columns, "--group", classifier.needs_groups)
     with in_file(data):
         given, said = scored(classifier, frame, groups_in(frame, attributes, whole=False))
     decided = frame.assign(**{DECIDED: classifier.classes_[(given > 0).astype(int)]})
@@ -111,7 +119,7 @@ def _beside_labels(options: MonitorOptions, data: str, frame: Any, folder: Folde
         raise OptionError(
             f"the column {label!r} has more than two values; say which count as positive, as in --score '{label}>0.5'."
         )
-    attributes = listed(options.group, frame.columns, "--group")
+    attributes = named_columns(options.group, frame.columns, "--group")
     known = np.array([v is not None for v in texts_of(frame[label])], dtype=bool)
     waiting, frame, places = frame[~known], frame[known], np.flatnonzero(known)
     if not len(frame):

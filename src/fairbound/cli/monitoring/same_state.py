@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairbound.base.errors import OptionError
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import bounds_of_texts
 from fairbound.cli.options.judging import MonitorOptions
 from fairbound.monitoring import Monitor
 from fairbound.rows.labels import is_label
@@ -17,7 +17,7 @@ OTHERS = ("loss", "weights", "id")
 def check_same(options: MonitorOptions, monitor: Monitor) -> None:
     """Raises: OptionError for an option, given again, that differs from the one the monitor was begun with."""
     known = [bound.text for bound in monitor.bounds]
-    stated = [bound.text for bound in stated_bounds(options.constraint, options.cross)]
+    stated = [bound.text for bound in bounds_of_texts(options.constraint, options.cross)]
     crossed = any(getattr(bound, "attributes", None) == "crossed" for bound in monitor.bounds)
     uncrossed = not crossed and any(bound.over("crossed") != bound for bound in monitor.bounds)
     if (stated != known) if stated else (options.cross and uncrossed):

@@ -15,13 +15,13 @@ from fairbound.audits.audit import audit
 from fairbound.base.errors import OptionError
 from fairbound.base.files import check_not_read
 from fairbound.base.seeds import seed_for
-from fairbound.cli.files.columns import in_file, in_label, labelled_table, listed, numbers_in, one_column
+from fairbound.cli.files.columns import in_file, in_label, labelled_table, named_columns, numbers_in, one_column
 from fairbound.cli.files.older_files import check_no_other_model, left_by_others
 from fairbound.cli.files.outcome import Outcome, csv_file, json_file, say, written_audit
 from fairbound.cli.judging.audit_facts import data_facts
 from fairbound.cli.options.judging import ShiftOptions
 from fairbound.cli.options.training import StreamOptions
-from fairbound.cli.training.rows import InputRows, read_rows
+from fairbound.cli.training.rows import InputRows, rows_of_options
 from fairbound.cli.training.splitting import split_rows
 from fairbound.estimators.streaming_auc import StreamingAUC
 from fairbound.fairness.notions.auc import AUCParity, area_bound
@@ -49,7 +49,7 @@ def run_stream(options: StreamOptions) -> Outcome:
     bound = _one_area(options.constraint)
     check_no_other_model(options.out)
     began = time.perf_counter()
-    rows = read_rows(options)
+    rows = rows_of_options(options)
     split = split_rows(rows, options.test_size, options.seed)
     train, held = map(rows.counting, (split.train, split.test))
     say(f"{rows.name}: {train:,} rows in chunks under {bound.text}; {held:,} rows are held out.")
@@ -95,7 +95,7 @@ def run_shift(options: ShiftOptions) -> Outcome:
     began = time.perf_counter()
     frame, label, notes, _ = labelled_table(options)
     column = one_column(options.score, frame.columns, "--score")
-    attributes = listed(options.group, frame.columns, "--group")
+    attributes = named_columns(options.group, frame.columns, "--group")
     scores, groups = numbers_in(frame, column, options.data), Groups.of(frame[attributes])
     with in_file(options.data, frame.index.to_numpy()):
         check_finite_scores(scores)

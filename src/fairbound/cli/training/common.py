@@ -27,7 +27,7 @@ CERTIFY = (
 )
 
 
-class Trained(NamedTuple):
+class FittedPair(NamedTuple):
     """A fitted estimator, None or the same without bounds, which rows took part,
     and whether an interrupt cut training short."""
 
@@ -57,7 +57,7 @@ def held_out(options: Any, rows: InputRows) -> Split | None:
 
 def trained(
     options: Any, bounds: Sequence[Any], rows: InputRows, split: Split | None, fit: Callable[..., Any]
-) -> Trained:
+) -> FittedPair:
     """Train under the bounds, and without them where options.baseline asks for it.
 
     split: as `held_out` gives it. fit: of row numbers, bounds and the confidence of a certificate, or 0 for none, the
@@ -74,21 +74,21 @@ def trained(
         held = model.certify_rows_
         words = f"{len(held) / len(rows):.0%} of the {what}, kept apart to certify, seed {options.seed}"
         free = model.unconstrained_ if options.baseline else None
-        return Trained(model, free, Split(np.setdiff1d(every, held), held, words), interrupted(model))
+        return FittedPair(model, free, Split(np.setdiff1d(every, held), held, words), interrupted(model))
     train, held_out_rows = map(rows.counting, (split.train, split.test))
     say(f"{rows.name}: training on {train:,} {what} under {under}; {held_out_rows:,} are held out.")
     model = fit(split.train, bounds, 0.0)
     free = fit(split.train, [], 0.0) if bounds and options.baseline and not interrupted(model) else None
     if free is not None and interrupted(free):
-        return Trained(model, None, split, True)
-    return Trained(model, free, split, interrupted(model))
+        return FittedPair(model, None, split, True)
+    return FittedPair(model, free, split, interrupted(model))
 
 
 def judged(
     options: Any,
     bounds: Sequence[Any],
     rows: InputRows,
-    done: Trained,
+    done: FittedPair,
     scored: Callable[[Any], dict[str, Any]],
     *,
     about: str,
@@ -126,7 +126,7 @@ def reported(
     options: Any,
     bounds: Sequence[Any],
     rows: InputRows,
-    done: Trained,
+    done: FittedPair,
     found: dict[str, Any],
     of_training: Callable[[Any], dict[str, Any]],
 ) -> Outcome:
@@ -165,7 +165,11 @@ def _within(finding: dict[str, Any]) -> bool:
 
 
 def _in_training(
-    options: Any, bounds: Sequence[Any], done: Trained, scored: Callable[[Any], dict[str, Any]], found: dict[str, Any]
+    options: Any,
+    bounds: Sequence[Any],
+    done: FittedPair,
+    scored: Callable[[Any], dict[str, Any]],
+    found: dict[str, Any],
 ) -> list[str]:
     """The exact value of every bound on the training rows, with and without it: what training did, beside its verdict;
     and where that is not "met" what to do next. The notes of the audit `found` take them in. Nothing of a model with a

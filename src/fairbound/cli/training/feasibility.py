@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fairbound.base.files import atomic_write_text
-from fairbound.cli.bounds import check_of_classes, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.bounds import bounds_of_texts, check_of_classes, of_classes_only, of_two_classes
 from fairbound.cli.files.outcome import Outcome, json_file, say
 from fairbound.cli.options.training import FeasibilityOptions
 from fairbound.cli.training.fit import of_options
-from fairbound.cli.training.rows import in_lines_of_parts, read_rows
+from fairbound.cli.training.rows import in_lines_of_parts, rows_of_options
 from fairbound.estimators.feasibility import MORE, SHOWN, feasibility
 from fairbound.report.terminal import grid
 
@@ -15,9 +15,9 @@ from fairbound.report.terminal import grid
 def run_feasibility(options: FeasibilityOptions) -> Outcome:
     """Train models under tighter and tighter bounds, judge each on the other half of the rows, print;
     the exit code is 0."""
-    (bound,) = stated_bounds([options.constraint], options.cross)
+    (bound,) = bounds_of_texts([options.constraint], options.cross)
     check_of_classes([bound], "feasibility")
-    rows = read_rows(options, needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
+    rows = rows_of_options(options, needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
     say(
         f"{rows.name}: a curve of models under tighter and tighter bounds, each judged on half of {len(rows.target):,} rows"
     )

@@ -13,13 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.checks import amount
 from fairbound.base.errors import DataWarning, OptionError, silenced
-from fairbound.cli.bounds import by_class, check_of_classes, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.bounds import bounds_of_texts, by_class, check_of_classes, of_classes_only, of_two_classes
 from fairbound.cli.files.outcome import LOG, Outcome, say
 from fairbound.cli.files.saved_model import interrupted
 from fairbound.cli.judging.audit_facts import beside_verdicts
 from fairbound.cli.options.training import FitOptions, TrainOptions
-from fairbound.cli.training.common import Trained, held_out, judged, parameters, reported, trained
-from fairbound.cli.training.rows import InputRows, in_lines_of_parts, read_rows
+from fairbound.cli.training.common import FittedPair, held_out, judged, parameters, reported, trained
+from fairbound.cli.training.rows import InputRows, in_lines_of_parts, rows_of_options
 from fairbound.cli.training.splitting import Parts, Split, encoded_parts, tiny_group_warnings
 from fairbound.estimators.certificates.certifying import check_certifiable
 from fairbound.estimators.choosing import penalises_groups, without_bounds
@@ -47,7 +47,7 @@ def run_fit(options: FitOptions) -> Outcome:
     """
     if options.use_groups_at_prediction and not options.constraint:
         raise OptionError("--use-groups-at-prediction needs a bound: state one with --constraint.")
-    bounds = stated_bounds(options.constraint, options.cross)
+    bounds = bounds_of_texts(options.constraint, options.cross)
     check_of_classes(bounds, "fit")
     if options.certify:
         check_certifiable(bounds)
@@ -57,7 +57,7 @@ def run_fit(options: FitOptions) -> Outcome:
     minimised = objective_of(options.objective)
     grouped = minimised is not None and "groups" in minimised.needs
     compares = grouped or options.group_terms or not of_classes_only(bounds)
-    rows = read_rows(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
+    rows = rows_of_options(options, needs_groups=compares, two_classes=grouped or of_two_classes(bounds))
     classifier_bounds(of_options(options, bounds, rows))
     rows.check_bounds(bounds)
     split = held_out(options, rows)
@@ -98,7 +98,7 @@ def train_certified(options: FitOptions, bounds: list, rows: InputRows, confiden
         return classifier.fit(rows.X, rows.y, rows.groups if rows.groups.attributes else None, rows.weight)
 
 
-def certified_parts(rows: InputRows, done: Trained) -> Parts:
+def certified_parts(rows: InputRows, done: FittedPair) -> Parts:
     """The rows that confirm a certificate as those held out, read by its classifier's encoder."""
     held, encoder = done.split.test, done.model.encoder_
     with rows.in_lines_of(held):
@@ -151,7 +151,7 @@ def judged_rows(
     return facts | {"scores": classifier.decision_function(encoded, groups), "threshold": 0.0}
 
 
-def judge(options: TrainOptions, bounds: list, parts: Parts, done: Trained) -> dict[str, Any]:
+def judge(options: TrainOptions, bounds: list, parts: Parts, done: FittedPair) -> dict[str, Any]:
     """The audit of the classifier on the held-out rows, beside the baseline's."""
     rows, split, encoding = parts.rows, parts.split, parts.held.report
     facts = done.model.fit_report_

@@ -13,14 +13,14 @@ from fairbound.base.files import atomic_write_many
 from fairbound.base.interrupts import INTERRUPTED
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out, of_left_out
-from fairbound.cli.bounds import by_class, check_of_classes, of_classes_only, of_two_classes, stated_bounds
+from fairbound.cli.bounds import bounds_of_texts, by_class, check_of_classes, of_classes_only, of_two_classes
 from fairbound.cli.files.advice import for_commands
 from fairbound.cli.files.outcome import Outcome, json_file, say
 from fairbound.cli.files.saved_model import interrupted
 from fairbound.cli.options.training import FrontierOptions
 from fairbound.cli.training.fit import encoded, judged_rows, train
 from fairbound.cli.training.frontier_page import certifiable, shown_by_group
-from fairbound.cli.training.rows import InputRows, read_rows
+from fairbound.cli.training.rows import InputRows, rows_of_options
 from fairbound.cli.training.splitting import Split, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows
@@ -39,7 +39,7 @@ def stated_range(options: FrontierOptions) -> list[Bound]:
         numbers = sorted({float(part) for part in options.bounds.split(",")})
     except ValueError:
         raise OptionError(f"--bounds must be numbers separated by commas, got {options.bounds!r}.") from None
-    bounds = [stated_bounds([options.constraint.strip()], options.cross, number)[0] for number in numbers]
+    bounds = [bounds_of_texts([options.constraint.strip()], options.cross, number)[0] for number in numbers]
     return bounds[::-1] if bounds[0].sense == "at least" else bounds
 
 
@@ -50,7 +50,7 @@ def run_frontier(options: FrontierOptions) -> Outcome:
     """
     stated = stated_range(options)
     check_of_classes(stated, "frontier")
-    rows = read_rows(options, not of_classes_only(stated), of_two_classes(stated))
+    rows = rows_of_options(options, not of_classes_only(stated), of_two_classes(stated))
     rows.check_bounds(stated)
     points: list[dict[str, Any]] = []
     for seed in range(options.seed, options.seed + options.seeds):

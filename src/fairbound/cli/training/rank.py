@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.errors import DataWarning, silenced
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import bounds_of_texts
 from fairbound.cli.files.outcome import Outcome
 from fairbound.cli.options.training import FitOptions
 from fairbound.cli.training.common import held_out, judged, parameters, reported, trained
@@ -34,7 +34,7 @@ NOT_FOR_RANKINGS = (
 def fit_ranking(options: FitOptions) -> Outcome:
     """Train a ranker, judge it on queries held out, and write model and report; exit codes as of `fit`."""
     options.refuse("rankings", "--qid", *NOT_FOR_RANKINGS)
-    bounds = ranking_bounds(stated_bounds(options.constraint, options.cross))
+    bounds = ranking_bounds(bounds_of_texts(options.constraint, options.cross))
     rows = _rows(options, bool(bounds))
     done = trained(options, bounds, rows, held_out(options, rows), partial(_fitted, options, rows))
     facts = done.model.fit_report_

@@ -16,13 +16,13 @@ from fairbound.audits.groups import claim_no_probability
 from fairbound.base.errors import DataWarning, OptionError, silenced
 from fairbound.base.files import check_not_read
 from fairbound.base.own import own_module
-from fairbound.cli.bounds import bounds_in_words, check_of_classes, stated_bounds
+from fairbound.cli.bounds import bounds_in_words, bounds_of_texts, check_of_classes
 from fairbound.cli.files.older_files import left_by_others
 from fairbound.cli.files.outcome import Outcome, csv_file, say, shows_progress, written_audit
 from fairbound.cli.judging.audit_facts import add_own_model, data_facts
 from fairbound.cli.options.training import FitOptions
 from fairbound.cli.training.common import value_in_training
-from fairbound.cli.training.rows import read_rows
+from fairbound.cli.training.rows import rows_of_options
 from fairbound.cli.training.splitting import Parts, encoded_parts, split_rows, table_options, tiny_group_warnings
 from fairbound.estimators.reducing.plug_in import ExpectedGain
 from fairbound.estimators.reducing.reduction_fits import own_threshold
@@ -48,10 +48,10 @@ def fit_reduction(options: FitOptions) -> Outcome:
     """Fit, judge on held-out rows beside the classifier without bounds, and write decisions and report."""
     options.refuse("a classifier of another library", "--estimator", *NOT_FOR_ESTIMATORS)
     estimator = named_classifier(str(options.estimator), options.seed)
-    bounds = stated_bounds(options.constraint, options.cross)
+    bounds = bounds_of_texts(options.constraint, options.cross)
     check_of_classes(bounds, "fit")
     check_not_read(options.out / DECISIONS, options.data)
-    rows = read_rows(options, instead=f"without --estimator {CLASSES}")
+    rows = rows_of_options(options, instead=f"without --estimator {CLASSES}")
     rows.check_bounds(bounds)
     of_table = table_options(options)
     parts = encoded_parts(rows, split_rows(rows, options.test_size, options.seed), of_table)

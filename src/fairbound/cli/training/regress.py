@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
-from fairbound.cli.bounds import stated_bounds
+from fairbound.cli.bounds import bounds_of_texts
 from fairbound.cli.files.columns import numbers_to_predict
 from fairbound.cli.files.outcome import Outcome
 from fairbound.cli.options.training import RegressOptions
@@ -23,7 +23,7 @@ from fairbound.estimators.regressor import FairRegressor, regression_bounds
 def run_regress(options: RegressOptions) -> Outcome:
     """Train on a part of the file, judge the rest beside a model without bounds,
     and write both reports and the model."""
-    bounds = stated_bounds(options.constraint, options.cross)
+    bounds = bounds_of_texts(options.constraint, options.cross)
     if not bounds:
         raise OptionError("state a bound with --constraint, as in 'residual_gap <= 0.1'.")
     regression_bounds(bounds)

@@ -23,7 +23,7 @@ from fairbound.cli.files.columns import (
     in_file,
     in_label,
     labelled_rows,
-    listed,
+    named_columns,
     narrow_columns,
     one_column,
     units_of,
@@ -145,7 +145,7 @@ def is_file(source: str) -> bool:
     return Path(source).exists() or os.sep in source or "." in Path(source).name
 
 
-def read_rows(
+def rows_of_options(
     options: RowOptions, needs_groups: bool = True, two_classes: bool = True, instead: str = CLASSES
 ) -> InputRows:
     """The rows of `options.data`, a CSV or Parquet file or the name of a data set, which has its own label and groups.
@@ -183,8 +183,8 @@ def rows_of_file(
     frame, marks = table_and_marks(path, **options.file_format) if chunk_rows is None else (None, {})
     columns = file_columns(options) if frame is None else list(frame.columns)
     label = one_column(options.label, columns, "--label")
-    attributes = listed(options.group, columns, "--group", needs_groups)
-    dropped = listed(options.drop, columns, "--drop")
+    attributes = named_columns(options.group, columns, "--group", needs_groups)
+    dropped = named_columns(options.drop, columns, "--drop")
     queries = [] if query is None else [one_column(query, columns, "--qid")]
     weigh = [] if options.weights is None else [one_column(options.weights, columns, "--weights")]
     split_by = getattr(options, "split_by", None)
@@ -234,7 +234,7 @@ def rows_of_file(
         next(iter(X), None)  # looks through the file, and warns: what reads it later is silent
         marks = X.marks
         X = X if numbers is None else X.take(numbers)
-    listed(options.text, columns, "--text")
+    named_columns(options.text, columns, "--text")
     X = as_stated(X, options.text)
     return InputRows(
         Path(path).name, X, y, target, classes, groups, label, checksum, {}, tuple(notes), weight, path, numbers,
@@ -265,9 +265,9 @@ def rows_of_data_set(options: RowOptions, needs_groups: bool, read: ReadLabels, 
     if ranked and dataset.qid is None:
         raise OptionError(f"data set {name!r} has no queries; leave --qid out.")
     default = entry.groups[0] if needs_groups or (ranked and entry.groups) else None
-    attributes = listed(options.group or default, list(dataset.sensitive), "--group")
+    attributes = named_columns(options.group or default, list(dataset.sensitive), "--group")
     wanted = attributes if not keep_sensitive else []
-    extra = listed(options.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
+    extra = named_columns(options.drop, list(dict.fromkeys(dataset.feature_sources)), "--drop")
     shown = dataset.without(*wanted, *extra) if wanted or extra else dataset
     X = shown.features
     sources = [s for a in attributes for s in dataset.sensitive_sources.get(a, (a,))]
