@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, indexable
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
 from fairbound.estimators.conventions import on_few_threads
+from fairbound.estimators.reducing.lottery import Lottery
 from fairbound.estimators.reducing.plug_in import PlugIn
 from fairbound.estimators.reducing.reduction_fits import Told, Tried, TriedByOthers
 from fairbound.estimators.reducing.reduction_report import Facts, reduction_report, warn_of_reduction
@@ -37,12 +38,11 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.fairness.scored import Scored
 from fairbound.postprocessing.costs import checked_costs, costs_for, without_class_weight
 from fairbound.postprocessing.folds import (
-    BETTER_KNOWN,
     check_every_row_counts,
     check_folds,
     folds_taken,
-    knows_by_heart,
     nearly_all_right,
+    scores_own_rows_better,
 )
 from fairbound.postprocessing.rule import margins
 from fairbound.postprocessing.scoring import CODES, scores_of
@@ -63,6 +63,9 @@ LARGEST = 100.0
 """Most that the multipliers of all bounds may sum to."""
 
 
+Rule = TypeVar("Rule", Tried, PlugIn)
+
+
 @dataclass(eq=False, repr=False)
 class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier that takes `sample_weight`, fitted under stated bounds; decisions need no group.
@@ -71,13 +74,13 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         metadata routing every other step that requests them.
     constraint: bounds on selection, error, true and false positive rates of groups, or ratios of them, as text or
         objects.
-    folds: 0 judges every fit by the rows that it was fitted to, which suits models that do not know their rows by
-        heart. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
+    folds: 0 judges every fit by the rows that it was fitted to, which suits models that score these no better than
+        others. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
         whose mean probabilities give what a positive decision is worth (`fairbound.estimators.reducing.plug_in`); bounds and
-        threshold are judged on training rows by a fit that had not seen them. A classifier without `predict_proba`,
-        as an SVC, is fitted K times at all multipliers, and decides by the mean of these fits. "auto" takes 5 where a
-        fit to four fifths of the rows is right on more of these than of the others, of all rows or of those of one
-        label, by 0.05 and by three standard errors (without `predict_proba` 0.02 and 1.5).
+        threshold are judged on training rows by a fit that had not seen them. Where the bounds cost much that way, and for a
+        classifier without `predict_proba`, as an SVC, relabelled rows are fitted K times at all multipliers, and the mean of
+        these fits decides. "auto" takes 5 where a fit to four fifths of the rows scores these better than the others, of
+        both labels together, by more than happens by chance in 1 of 100 cases.
     costs: of a false positive and of a false negative, by which fits are weighted and models and thresholds chosen;
         (1, 1) maximises accuracy. None takes those of the class_weight of the estimator (of a Pipeline, of its last
         step), given by labels of y or "balanced", and a note says so; (1, 1) where it has none. Either way the fits are
@@ -154,19 +157,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
         estimator = without_class_weight(self.estimator)  # which the costs take the place of
         sweep = sweep_of(plan, groups.codes, codes, np.ones(n) if weight is None else weight, costs)
-        tried: Tried | PlugIn
         told = Told(bool(self.verbose))
         with said_once():
             self.folds_, untold = folds_taken(self.folds, lambda: self._known(estimator, X, codes, weight))
             told.heading(self.folds_, n)
-            if self.folds_ and not self._gives_probabilities:
-                tried = TriedByOthers(estimator, X, sweep, self.folds_, told)
-            elif self.folds_:
-                tried = PlugIn(estimator, X, weight, sweep, self.folds_, told)
-            else:
-                tried = Tried(estimator, X, sweep, told)
-            self._descend(tried, sweep, self.rounds * (QUICK if isinstance(tried, PlugIn) else 1))
-            lottery = tried.mixed()
+            tried, lottery, fits = self._tried(estimator, X, weight, sweep, told)
             model, threshold, excess, multipliers = tried.best()
             told.ended()
             by_heart = untold and isinstance(tried, Tried) and nearly_all_right(tried.first_scores(), codes, weight)
@@ -189,7 +184,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 excess,
                 multipliers,
                 lottery,
-                tried.fits,
+                fits,
                 self.folds_,
                 by_heart,
             )
@@ -230,14 +225,40 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _gives_probabilities(self) -> bool:
         return hasattr(self.estimator, "predict_proba")
 
-    def _known(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> bool | None:
-        """Whether the model knows its rows by heart; None where that cannot be told."""
-        far = () if self._gives_probabilities else BETTER_KNOWN
-        return knows_by_heart(estimator, X, codes, weight, *far)
+    def _weighs(self) -> bool:
+        """Whether the classifier can be fitted to weighted rows."""
+        return takes_weights(weighted_part(self.estimator)[0]) and not refuses_weights(self.estimator)
 
-    def _descend(self, tried: Tried | PlugIn, sweep: Sweep, rounds: int) -> None:
+    def _known(self, estimator: Any, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> bool | None:
+        """Whether the model scores its rows better than others; None where that cannot be told."""
+        return scores_own_rows_better(estimator, "auto", X, codes, CODES, weight)
+
+    def _tried(
+        self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, told: Told
+    ) -> tuple[Tried | PlugIn, Lottery, int]:
+        """The rules tried, as folds and classifier allow, the best lottery over them, and how many fits were made. Where
+        the bounds cost much by probabilities of label and group, relabelled rows are fitted too, and that way is taken where it is clearly better."""
+        if not self.folds_:
+            tried, lottery = self._searched(Tried(estimator, X, sweep, told), self.rounds)
+            return tried, lottery, tried.fits
+        if not self._gives_probabilities:
+            tried, lottery = self._searched(TriedByOthers(estimator, X, sweep, self.folds_, told), self.rounds)
+            return tried, lottery, tried.fits
+        found, lottery = self._searched(PlugIn(estimator, X, weight, sweep, self.folds_, told), self.rounds * QUICK)
+        if not (found.dear and self._weighs()):
+            return found, lottery, found.fits
+        tried, other = self._searched(TriedByOthers(estimator, X, sweep, self.folds_, told), self.rounds)
+        fits = found.fits + tried.fits
+        return (tried, other, fits) if tried.clearly_better_than(found) else (found, lottery, fits)
+
+    def _searched(self, tried: Rule, rounds: int) -> tuple[Rule, Lottery]:
+        """The rules, with those at the multipliers looked for, and the best lottery over them."""
+        self._descend(tried, rounds)
+        return tried, tried.mixed()
+
+    def _descend(self, tried: Tried | PlugIn, rounds: int) -> None:
         """Judge under multipliers that follow the missed bounds, then under multiples of their mean."""
-        m = len(sweep.bounds)
+        m = len(tried.sweep.bounds)
         theta, total = np.zeros(m), np.zeros(m)
         for k in range(rounds):
             weights = np.exp(theta - max(theta.max(initial=0.0), 0.0))

@@ -1,4 +1,5 @@
-"""Folds of rows: whether a model knows its rows by heart, and scores of every row by a fit that has not seen it."""
+"""Folds of rows: whether a model scores its own rows better than others, and scores of every row by a fit that has not
+seen it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import combine_pvalues, mannwhitneyu
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
 
@@ -16,14 +18,9 @@ from fairbound.postprocessing.scoring import fitted_to, scores_of
 from fairbound.rows.weighted import weighted_rows
 
 FOLDS = 5
-BY_HEART, ERRORS = 0.05, 3.0
-"""A classifier knows its rows by heart that is right on more of them than of held-out rows,
-by this share and so many standard errors."""
-BETTER_KNOWN = 0.02, 1.5
-"""The same where folds cost little, so that scores of known rows are soon not taken."""
+CHANCE = 0.01
+"""A model scores the rows that it was fitted to better where they would by chance be scored as much so less often."""
 FEWEST = 30
-FURTHER = 1.0
-"""More standard errors than of all rows are asked of those of one label, as either may differ by chance."""
 HELD = 30
 """So many held-out rows of each label tell enough of a fit."""
 WRONG = 0.01
@@ -75,67 +72,58 @@ def kinds_of(group: np.ndarray, label: np.ndarray, count: int) -> np.ndarray:
     return np.where(np.bincount(kind)[kind] < count, label, kind)
 
 
-def knows_by_heart(
+def scores_own_rows_better(
     estimator: Any,
+    how: str | Callable[[Any, Any], Any],
     X: Any,
     labels: np.ndarray,
+    classes: np.ndarray,
     weight: np.ndarray | None,
-    share: float = BY_HEART,
-    errors: float = ERRORS,
 ) -> bool | None:
-    """Whether a fit to four fifths of the rows is far more often right on these than on the others, of all rows or of
-    those of one label: by this share and so many standard errors (of one label FURTHER more). labels: (n,) of two
-    values; weight: (n,), None for equal ones.
+    """Whether a fit to four fifths of the rows scores these better than the rest: higher among the rows of the positive
+    label and lower among the others, by the ranks of both together.
 
+    how, classes: as `scores_of` takes them. labels: (n,) of these two; weight: (n,), None for equal ones.
     One fit tells it where HELD rows of each label are held out, else up to five do.
-    None for fewer than FEWEST rows, or than 5 of a label, and of a model
-    without `predict` or of one that takes numbers of every two rows, where that cannot be told."""
-    values, code = np.unique(labels, return_inverse=True)
-    if len(labels) < FEWEST or len(values) < 2 or np.bincount(code).min() < FOLDS or _pairwise(estimator):
+    None for fewer than FEWEST rows, or than 5 of a label, and of a model that takes numbers of every two rows, where that
+    cannot be told.
+
+    Source: Mann, Whitney (1947), the test of whether one of two samples is larger; its normal deviates of the two labels are
+    added as Stouffer (1949) does.
+    """
+    positive = labels == classes[1]
+    if len(labels) < FEWEST or min(positive.sum(), (~positive).sum()) < FOLDS or _pairwise(estimator):
         return None
-    parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # seen, held
-    right: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for fold in parts_of(code, FOLDS):
+    seen, held = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
+    for fold in parts_of(positive.astype(int), FOLDS):
         model = _fitted(estimator, X, labels, weight, fold[0])
-        if not hasattr(model, "predict"):
-            return None
-        for k, rows in enumerate(fold):
-            parts[k].append(rows)
-            right[k].append(model.predict(_safe_indexing(X, rows)) == labels[rows])
-        if np.unique(labels[np.concatenate(parts[1])], return_counts=True)[1].min() >= HELD:
+        for scores, rows in zip((seen, held), fold, strict=True):
+            scores[rows] = scores_of(model, how, _safe_indexing(X, rows), classes)
+        told = ~np.isnan(held)
+        if min((told & positive).sum(), (told & ~positive).sum()) >= HELD:
             break
-    seen, held = (
-        _shares(np.concatenate(a), np.concatenate(b), labels, weight) for a, b in zip(parts, right, strict=True)
-    )
-    wanted = (errors, errors + FURTHER, errors + FURTHER)
-    return any(
-        known - of > max(share, times * _error(of, rows))
-        for times, (known, _), (of, rows) in zip(wanted, seen, held, strict=True)
-    )
+    by_chance = [
+        _larger_by_chance(seen[positive], held[positive]),
+        _larger_by_chance(-seen[~positive], -held[~positive]),
+    ]
+    return bool(combine_pvalues(by_chance, method="stouffer").pvalue < CHANCE)
 
 
 def folds_taken(stated: int | Literal["auto"], known: Callable[[], bool | None]) -> tuple[int, bool]:
     """How many folds are taken where so many were stated, and whether none are although nothing told if the model knows
-    its rows by heart. known: as `knows_by_heart` says that; asked with "auto" alone."""
+    its rows better. known: as `scores_own_rows_better` says that; asked with "auto" alone."""
     if stated != "auto":
         return int(stated), not stated
-    by_heart = known()
-    return FOLDS if by_heart else 0, by_heart is None
+    better = known()
+    return FOLDS if better else 0, better is None
 
 
-def _shares(
-    rows: np.ndarray, right: np.ndarray, labels: np.ndarray, weight: np.ndarray | None
-) -> list[tuple[float, int]]:
-    """The share of `rows` (k,) that are right (k,), and their number: of all, and of those of each label."""
-    among = [np.full(len(rows), True), *(labels[rows] == value for value in np.unique(labels[rows]))]
-    own = np.ones(len(rows)) if weight is None else weight[rows]
-    return [(float(np.average(right[of], weights=own[of])), int(of.sum())) for of in among]
-
-
-def _error(share: float, rows: int) -> float:
-    """The standard error of a share of so many rows, with one more row right and one more wrong, so that it is not 0."""
-    share = (share * rows + 1) / (rows + 2)
-    return (share * (1 - share) / rows) ** 0.5
+def _larger_by_chance(a: np.ndarray, b: np.ndarray) -> float:
+    """How often the ranks of a (n,) would lie as high above those of b (n,) if both were drawn alike; NaN stands for none."""
+    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
+    if np.ptp(np.concatenate([a, b])) == 0:
+        return 0.5
+    return float(mannwhitneyu(a, b, alternative="greater", method="asymptotic", use_continuity=False).pvalue)
 
 
 def nearly_all_right(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> bool:

@@ -29,15 +29,14 @@ from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
 from fairbound.postprocessing.folds import (
-    BETTER_KNOWN,
     check_every_row_counts,
     check_folds,
     folds_taken,
     kinds_of,
-    knows_by_heart,
     nearly_all_right,
     parts_of,
     scores_by_others,
+    scores_own_rows_better,
 )
 from fairbound.postprocessing.rule import GroupRule, draws
 from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
@@ -243,8 +242,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         return True
 
     def _known(self, X: Any, codes: np.ndarray, weight: np.ndarray | None) -> bool | None:
-        """Whether the model knows its rows better than others; None where that cannot be told."""
-        return knows_by_heart(self.estimator, X, self.classes_[codes], weight, *BETTER_KNOWN)  # more folds cost little
+        """Whether the model scores its rows better than others; None where that cannot be told."""
+        labels = self.classes_[codes]
+        return scores_own_rows_better(self.estimator, self.scores, X, labels, self.classes_, weight)
 
     def _scores_by_others(self, X: Any, codes: np.ndarray, groups: Groups, weight: np.ndarray | None) -> np.ndarray:
         """(n,) scores of every row by a fit that had not seen it."""

@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -26,11 +27,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
+from fairbound.estimators.reducing import reduction_fits
 from fairbound.estimators.reducing.lottery import Lottery
 from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.notions import constraint, constraints
 from fairbound.fairness.scored import Scored
-from fairbound.postprocessing.folds import knows_by_heart
+from fairbound.postprocessing.folds import scores_own_rows_better
+from fairbound.postprocessing.scoring import CODES
 from fairbound.postprocessing.sweep import sweep_of
 from fairbound.rows.groups import Groups
 
@@ -160,10 +163,10 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     of_own, of_folded = np.mean(gap, axis=0)
     assert of_folded < min(0.8 * of_own, 0.07)
     facts = folded.fit_report_
-    assert facts["fits"] == 15 and facts["feasible"] and "had not seen" in facts["message"]
+    assert facts["fits"] >= 15 and facts["feasible"] and "had not seen" in facts["message"]
     one = facts["constraints"][0]
     own_value = fb.measure(bound, folded.predict(X[train]) == "yes", y[train] == "yes", sex[train])
-    assert one["train_value"] <= 0.03 + 1e-9 < 0.06 < one["own_value"] == own_value
+    assert one["train_value"] <= 0.03 + 1e-9 < 0.04 < one["own_value"] == own_value
     assert f"has seen them, {bound} is {own_value:.6g};" in facts["message"]
     facts_of_own = own.fit_report_
     assert facts_of_own["constraints"][0]["own_value"] == facts_of_own["constraints"][0]["train_value"]
@@ -178,6 +181,26 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     assert (pickle.loads(pickle.dumps(folded)).predict(X[new]) == folded.predict(X[new])).all()
 
 
+def test_where_bounds_cost_much_by_probabilities_relabelled_rows_are_fitted_too_and_the_better_way_is_taken(
+    monkeypatch,
+):
+    """Features tell label and group nearly, and a tree has few probabilities, so that no multipliers part their rows."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 1000)
+    y = (rng.random(1000) < np.where(group == 1, 0.55, 0.4)).astype(int)
+    X = np.column_stack([y, np.where(rng.random(1000) < 0.99, group, 1 - group), rng.normal(size=(1000, 2))])
+    model, found = DecisionTreeClassifier(max_depth=4, min_samples_leaf=10, random_state=0), []
+    for dear in (1.0, 0.02):
+        monkeypatch.setattr(reduction_fits, "DEAR", dear)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fair = fb.Reduction(model, "demographic_parity <= 0.03", folds=3, rounds=5).fit(X, y, group)
+        found.append((fair.fit_report_["accuracy"], fair.fit_report_["fits"], type(fair.estimator_).__name__))
+        assert fair.fit_report_["feasible"]
+    assert found[1][0] > 0.9 > 0.6 > found[0][0] and found[1][1] > found[0][1]
+    assert [name for *_, name in found] == ["ExpectedGain", "SumOfFits"]
+
+
 @pytest.mark.parametrize(
     ("model", "n", "folds", "weighted"),
     [(RandomForestClassifier(10, random_state=0), 400, 5, True), (make_pipeline(RandomForestClassifier(5, random_state=0)), 400, 5, False),
@@ -189,42 +212,12 @@ def test_folds_are_taken_by_themselves_for_a_model_that_knows_its_rows_by_heart(
     y = np.where(np.random.default_rng(0).random(n) < 0.2, "no", y)  # which nobody can know
     weight = np.random.default_rng(1).integers(0, 4, n) if weighted and n > 100 else None
     some = slice(None) if weight is None else weight > 0
-    known = knows_by_heart(model, X[some], (y[some] == "yes").astype(int), None if weight is None else weight[some])
-    assert known == (folds == 5)
+    codes, own = (y[some] == "yes").astype(int), None if weight is None else weight[some]
+    assert scores_own_rows_better(model, "auto", X[some], codes, CODES, own) == (folds == 5)
     own, stated = (fb.Reduction(model, "demographic_parity <= 0.1", folds=k, rounds=1) for k in ("auto", folds))
     for made in (own, stated):
         made.fit(X, y, groups["sex"], sample_weight=weight)
     assert own.folds_ == stated.folds_ == folds and (own.predict(X) == stated.predict(X)).all()
-
-
-def test_what_is_far_more_on_known_rows_is_told_from_chance_and_of_rows_that_count():
-    X, _, _ = rows(1, n=1000)
-    forest, even, plain = RandomForestClassifier(10, random_state=0), np.ones(1000), (X[:, 0] > 0).astype(int)
-    noisy = np.where(np.random.default_rng(0).random(1000) < 0.2, 1 - plain, plain)
-    assert knows_by_heart(forest, X, noisy, even) and not knows_by_heart(forest, X, plain, even)
-    assert knows_by_heart(forest, X[:29], noisy[:29], None) is None
-    assert knows_by_heart(forest, X, (np.arange(1000) < 4).astype(int), even) is None
-    assert knows_by_heart(forest, X, plain, even) is False
-
-
-class Counted(RandomForestClassifier):
-    """Counts its fits, of clones too."""
-
-    fits = 0
-
-    def fit(self, *args, **options):
-        Counted.fits += 1
-        return super().fit(*args, **options)
-
-
-@pytest.mark.parametrize("rare", [60, 160])
-def test_rows_of_a_rare_label_tell_what_is_known_by_heart_and_more_fits_hold_enough_of_them_out(rare):
-    """3 or 8 % of the rows, which nothing tells: right on all of the known ones, on hardly one of the others, and on all rows by less than 0.05."""
-    X, _, _ = rows(1, n=2000)
-    target = (np.random.default_rng(0).permutation(2000) < rare).astype(int)
-    Counted.fits, forest = 0, Counted(10, random_state=0)
-    assert knows_by_heart(forest, X, target, np.ones(2000)) and Counted.fits == (3 if rare == 60 else 1)
-    assert knows_by_heart(LogisticRegression(), X, target, np.ones(2000), 0.02, 1.5) is False
 
 
 def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
@@ -246,7 +239,8 @@ def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
     assert (fair.classes_[model_of_gain.predict(new)] == fair.predict(new)).all()
 
 
-def test_a_label_of_one_group_alone_needs_no_fit_of_groups():
+def test_a_label_of_one_group_alone_needs_no_fit_of_groups(monkeypatch):
+    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
     X, y, groups = rows(2, n=600)
     sex, weight = np.where(y == "yes", "M", groups["sex"]), np.where(X[:, 2] > 1, 0.0, 1.0)
     fair = fb.Reduction(GaussianNB(), "demographic_parity <= 0.3", folds=3).fit(X, y, sex, sample_weight=weight)
@@ -269,6 +263,7 @@ def test_multipliers_with_folds_are_looked_for_near_to_those_of_the_best_lottery
         fb.Reduction(GaussianNB(), "demographic_parity[both] <= 0.05", folds=3),
         "demographic_parity[both] <= 0.05",
     )
+    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
     near = fair.fit(X, y, groups).fit_report_
     monkeypatch.setattr(Lottery, "ahead", lambda lottery, error, by: False)
     descended = clone(fair).fit(X, y, groups).fit_report_
@@ -295,9 +290,10 @@ class Shares(ClassifierMixin, BaseEstimator):
 
 @pytest.mark.filterwarnings("ignore:Deciding every row the same way")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_gains_are_looked_for_where_no_multipliers_alone_give_a_rule_near_to_the_lottery(seed):
+def test_gains_are_looked_for_where_no_multipliers_alone_give_a_rule_near_to_the_lottery(seed, monkeypatch):
     """X tells the group, and one group is easier to tell apart, so that few thresholds meet equalised odds: multipliers
     alone gave 0.545 and 0.571 here, hardly more than a constant."""
+    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
     rng = np.random.default_rng(seed)
     group, y = rng.integers(0, 2, 1500), rng.integers(0, 2, 1500)
     x = y + np.where(group == 1, 0.5, 1.2) * rng.normal(size=1500)
@@ -516,7 +512,8 @@ def test_a_search_over_what_takes_no_weights_names_it():
 
 
 @pytest.mark.parametrize("folds", [0, 3])
-def test_verbose_tells_of_every_fit_on_standard_error(folds, capsys):
+def test_verbose_tells_of_every_fit_on_standard_error(folds, capsys, monkeypatch):
+    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
     X, y, groups = rows(n=400)
     quiet = fb.Reduction(LogisticRegression(), BOUNDS[0], rounds=1, folds=folds).fit(X, y, groups["sex"])
     assert capsys.readouterr().err == ""

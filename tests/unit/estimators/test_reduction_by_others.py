@@ -14,7 +14,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fairbound as fb
 from fairbound.base.errors import DataWarning
-from fairbound.estimators import reduction
 from fairbound.estimators.reducing.reduction_fits import Told, TriedByOthers
 from fairbound.estimators.reducing.sum_of_fits import SumOfFits
 from fairbound.fairness.compiled.builder import compile_plan
@@ -103,11 +102,3 @@ def test_a_fit_that_is_right_on_nearly_all_its_rows_is_spoken_of_where_folds_wer
     X[:, 0] = 5 * (y == "yes") + X[:, 0] / 10  # by which all are told
     told = fb.Reduction(tree, "demographic_parity <= 0.9", rounds=2).fit(X, y, sex)
     assert told.folds_ == 0 and told.fit_report_["known_rows"] is None and told.score(X, y) > 0.99
-
-
-@pytest.mark.parametrize(("estimator", "soon"), [(LinearSVC(), True), (LogisticRegression(), False)])
-def test_folds_are_taken_sooner_where_a_classifier_gives_no_probabilities(estimator, soon, monkeypatch):
-    asked = []
-    monkeypatch.setattr(reduction, "knows_by_heart", lambda model, X, codes, weight, *far: asked.append(far))
-    fb.Reduction(estimator, LAX, rounds=1).fit(*rows(0, n=200))
-    assert asked == [(0.02, 1.5) if soon else ()]

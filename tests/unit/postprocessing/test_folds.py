@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import coo_matrix
+from scipy.stats import permutation_test
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +16,8 @@ from sklearn.svm import SVC, LinearSVC
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, OptionError
-from fairbound.postprocessing.folds import nearly_all_right, parts_of
+from fairbound.postprocessing.folds import _larger_by_chance, nearly_all_right, parts_of, scores_own_rows_better
+from fairbound.postprocessing.scoring import CODES
 
 FOREST, BOUND = RandomForestClassifier(30, random_state=0), "demographic_parity <= 0.02"
 
@@ -91,6 +93,76 @@ def test_nearly_all_right_is_more_than_a_rare_label():
     assert nearly_all_right(codes + 0.0, codes, None)
     assert not nearly_all_right(codes[:29] + 0.0, codes[:29], None)
     assert nearly_all_right(codes[:90] + 0.0, codes[:90], np.linspace(1, 3, 90))
+
+
+class Counted(RandomForestClassifier):
+    """Counts its fits, of clones too."""
+
+    fits = 0
+
+    def fit(self, *args, **options):
+        Counted.fits += 1
+        return super().fit(*args, **options)
+
+
+@pytest.mark.parametrize("rare", [60, 160])
+def test_rows_of_a_rare_label_tell_whether_known_rows_are_scored_better_and_more_fits_hold_enough_of_them_out(rare):
+    """3 or 8 % of the rows, which nothing tells: right on all of the known ones, on hardly one of the others."""
+    X, _, _ = table(2000)
+    target = (np.random.default_rng(0).permutation(2000) < rare).astype(int)
+    Counted.fits, forest = 0, Counted(10, random_state=0)
+    assert scores_own_rows_better(forest, "auto", X, target, CODES, None)
+    assert Counted.fits == (3 if rare == 60 else 1)
+    assert scores_own_rows_better(LogisticRegression(), "auto", X, target, CODES, np.ones(2000)) is False
+
+
+def test_where_it_cannot_be_told_whether_known_rows_are_scored_better():
+    X, y, _ = table(1000)
+    codes = (y == "yes").astype(int)
+    assert scores_own_rows_better(FOREST, "auto", X, codes, CODES, None)
+    assert scores_own_rows_better(FOREST, "auto", X[:29], codes[:29], CODES, None) is None
+    assert scores_own_rows_better(FOREST, "auto", X, (np.arange(1000) < 4).astype(int), CODES, None) is None
+
+
+def test_ranks_of_known_rows_are_higher_by_chance_as_often_as_draws_of_these_rows_are():
+    rng = np.random.default_rng(0)
+    for ties in (1, 12):
+        a, b = rng.normal(0.3, size=40).round(ties), rng.normal(size=25).round(ties)
+        mean_rank = lambda x, y: (x[:, None] > y).mean() + 0.5 * (x[:, None] == y).mean()  # noqa: E731
+        drawn = permutation_test((a, b), mean_rank, alternative="greater", n_resamples=4000, rng=1).pvalue
+        gaps = np.full(70, np.nan)
+        found = _larger_by_chance(np.append(a, gaps), np.append(gaps, b))
+        assert abs(found - drawn) < 4 * (drawn * (1 - drawn) / 4000) ** 0.5 + 0.002
+    assert _larger_by_chance(np.ones(30), np.ones(20)) == 0.5
+
+
+def test_labels_that_nothing_tells_are_scored_better_by_a_forest_alone():
+    """Both labels are looked at: scores of known rows are higher where the label is 1, and lower where it is 0."""
+    rng, told = np.random.default_rng(0), []
+    for _ in range(100):
+        X, y = rng.normal(size=(200, 1)), rng.integers(0, 2, 200)
+        told.append(scores_own_rows_better(LogisticRegression(), "auto", X, y, CODES, None))
+    assert np.mean(told) <= 0.06  # 1 column of 200 rows is known better by next to nothing
+    names = np.where(y == 1, "a", "b")  # the positive label is first
+    for labels, classes in ((y, CODES), (1 - y, CODES), (names, np.array(["b", "a"]))):
+        for model in (FOREST, RandomForestClassifier(30, min_samples_leaf=8, random_state=0)):
+            assert scores_own_rows_better(model, "auto", X, labels, classes, None)
+
+
+@pytest.mark.filterwarnings("ignore:The model's scores are right")
+def test_a_forest_that_is_as_often_right_on_new_rows_takes_folds_as_it_scores_its_own_better():
+    """Nearly all labels are told by the first column; thresholds among scores of known rows cut groups apart."""
+    rng = np.random.default_rng(3)
+    sex = rng.choice(["F", "M"], 4000)
+    X = rng.normal(size=(4000, 12)) + 0.5 * (sex == "M")[:, None]
+    y = (X[:, 0] + 0.1 * rng.normal(size=4000) > 0.4).astype(int)
+    train, new, found = np.arange(600), np.arange(600, 4000), {}
+    for folds in ("auto", 0):
+        fair = fb.PostProcessor(FOREST, BOUND, folds=folds).fit(X[train], y[train], sex[train])
+        decided = fair.predict(X[new], sex[new])
+        assert fair.folds_ == (5 if folds == "auto" else 0)
+        found[folds] = np.mean(decided == y[new]), fb.measure(BOUND, decided, y[new], sex[new])
+    assert found["auto"][0] > found[0][0] and found["auto"][1] < 0.5 * found[0][1]
 
 
 def test_a_rare_label_that_a_forest_knows_by_heart_takes_folds():

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from fairbound.base import progress
 from fairbound.base.errors import OptionError
-from fairbound.estimators.reducing.lottery import NEAR, Lottery, Pairs
+from fairbound.estimators.reducing.lottery import NEAR, SHORT, Lottery, Pairs
 from fairbound.estimators.reducing.sum_of_fits import SumOfFits, best_sum
 from fairbound.postprocessing.folds import kinds_of, parts_of
 from fairbound.postprocessing.scoring import CODES, fitted_to, scores_of
@@ -46,6 +46,10 @@ class Told:
             progress.ended()
 
 
+DEAR = 0.02
+"""Where bounds cost this share of the rows or more, another way to meet them is tried too."""
+
+
 class Rules:
     """The best rule of those tried: of what meets the bounds the one with the fewest errors,
     else that of the smallest excess."""
@@ -54,9 +58,26 @@ class Rules:
     decided: np.ndarray
     told: Told
     _best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
+    _unbounded: float
+
+    @property
+    def dear(self) -> bool:
+        """Whether the bounds cost more than DEAR: by so much larger a share of the rows is decided wrongly by the best rule
+        than by the first, which knows no bounds; also where none meets them."""
+        return self._best is None or self._best[0][0] or self._best[0][2] > self._unbounded + DEAR
+
+    def clearly_better_than(self, other: Rules) -> bool:
+        """Whether the best rule has fewer errors by SHORT, or alone meets the bounds, as both were judged."""
+        if self._best is None or other._best is None:
+            return other._best is None
+        missed, value, _ = other._best[0]
+        return self._best[0][:2] < (missed, value if missed else value - SHORT)
 
     def _take(self, model: Any, multipliers: np.ndarray, scores: np.ndarray, own: float) -> None:
         """Keep a model with its best threshold on its scores (n,) if it is better than all before."""
+        if self._best is None:
+            taken = np.bincount(self.sweep.atom, self.sweep.weight * (scores > own), 2 * len(self.sweep.program.curves))
+            self._unbounded = float(self.sweep.errors(taken[None])[0])
         threshold, excess, error = self.sweep.best(scores, own)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
@@ -148,7 +169,7 @@ class Tried(Rules):
 
 
 class TriedByOthers(Tried):
-    """The same for classifiers without probabilities that know their rows by heart: at all multipliers one fit to the
+    """The same for classifiers that score their own rows otherwise than others: at all multipliers one fit to the
     rows outside of each fold, which scores the fold. What is returned decides by the mean of these fits."""
 
     def __init__(self, estimator: Any, X: Any, sweep: Sweep, folds: int, told: Told):
