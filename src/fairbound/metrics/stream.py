@@ -84,7 +84,7 @@ class Stream:
         """The table of all rows so far. Raises: DataError before the first, and for groups that `table` refuses."""
         rows = self._rows()
         found = of_counts(self.metrics, rows, attributes, self.confidence)
-        said = [f"{a}: {n:,} rows have a group that was not declared." for a, n in self.unseen.items() if n]
+        said = [f"{a}: {n:,} of these rows have a group that was not declared." for a, n in self.unseen.items() if n]
         return MetricTable(**{**vars(found), "missing": (*found.missing, *said)})
 
     def measure(self, stated: str | Bound) -> float:

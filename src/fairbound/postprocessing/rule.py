@@ -84,7 +84,8 @@ class GroupRule:
         if not self.attributes:
             return np.zeros(n, dtype=np.int64)
         known = Groups(np.zeros((0, len(self.attributes)), dtype=np.int64), self.attributes, self.labels)
-        at = self._flat(known.encode_needed(sensitive_features, n, "decide")[0].codes)
+        found, unseen = known.encode_needed(sensitive_features, n, "decide")
+        at = self._flat(np.where(unseen, [len(labels) for labels in self.labels], found.codes))
         place = np.minimum(np.searchsorted(self._sorted[0], at), len(self.codes) - 1)
         return np.where(self._sorted[0][place] == at, self._sorted[1][place], -1)
 
@@ -102,7 +103,8 @@ class GroupRule:
         return margins(scores, np.array([t[0] for t in self.thresholds] + [self.pooled])[group])
 
     def _flat(self, codes: np.ndarray) -> np.ndarray:
-        sizes = [len(known) + 1 for known in self.labels]
+        """(n,) a number for each combination of codes (n, A), where the code after the last is of values never seen."""
+        sizes = [len(known) + 2 for known in self.labels]
         return cross([codes[:, j] + 1 for j in range(len(sizes))], sizes)
 
     @cached_property

@@ -152,6 +152,11 @@ class Groups:
         A group never seen becomes MISSING: no bound was stated for it. Booleans are the groups 0 and 1, and the other
         way round.
         """
+        found, unseen = self._encode(sensitive_features)
+        return found, dict(zip(self.attributes, map(int, unseen.sum(0)), strict=True))
+
+    def _encode(self, sensitive_features: Any) -> tuple[Groups, np.ndarray]:
+        """As `encode`, and (n, A) bool, whether a row has a group never seen here."""
         given = sensitive_features if isinstance(sensitive_features, Groups) else None
         columns: dict[str, Any] = columns_of(sensitive_features) if given is None else given._coded
         if len(columns) == len(self.attributes) and set(columns) != set(self.attributes) and len(columns) == 1:
@@ -164,18 +169,19 @@ class Groups:
                 else " Pass a dict or a data frame with columns of these names."
             )
             raise DataError(f"sensitive_features lacks {absent}; it has {sorted(columns)}.{how}")
-        codes, unseen = [], {}
+        codes, unseen = [], []
         for attribute, known in zip(self.attributes, self.labels, strict=True):
             coded, texts = _coded_texts(columns[attribute]) if given is None else columns[attribute]
             texts = _as_known(texts, known)
             places = _places(texts, known)
             new = np.array([v is not None for v in texts] + [False]) & (np.append(places, 0) == MISSING)
-            unseen[attribute] = int(new[coded].sum())
+            unseen.append(new[coded])
             codes.append(places[coded])
-        return Groups(np.stack(codes, axis=1), self.attributes, self.labels), unseen
+        return Groups(np.stack(codes, axis=1), self.attributes, self.labels), np.stack(unseen, axis=1)
 
-    def encode_needed(self, sensitive_features: Any, n: int, use: str) -> tuple[Groups, dict[str, int]]:
-        """`encode`, of n rows whose prediction needs their groups. use: what is done with the rows, for the message.
+    def encode_needed(self, sensitive_features: Any, n: int, use: str) -> tuple[Groups, np.ndarray]:
+        """As `encode`, of n rows whose prediction needs their groups; and (n, A) bool, whether a row has a group never seen
+        here. use: what is done with the rows, for the message.
 
         Raises: DataError where the groups are not given, or are not n.
         """
@@ -193,7 +199,7 @@ class Groups:
                 f"these predictions need the groups of the rows: pass them by name, as sensitive_features=, with {', '.join(self.attributes)}."
                 f"{hint}"
             )
-        found, unseen = self.encode(sensitive_features)
+        found, unseen = self._encode(sensitive_features)
         return Groups.of_rows(found, n, f"rows to {use}"), unseen
 
     @property

@@ -40,9 +40,9 @@ def codes_of(trained: Groups, sensitive_features: Any, n: int) -> np.ndarray:
     """
     name = trained.attributes[0]
     found, unseen = trained.encode_needed(sensitive_features, n, "score")
-    if unseen[name]:
+    if new := np.count_nonzero(unseen):
         raise DataError(
-            f"{unseen[name]} of {n} rows have a {name} that was not among the training rows, and so no weights of their own: "
+            f"{new} of {n} rows have a {name} that was not among the training rows, and so no weights of their own: "
             f"correct it to one of {', '.join(trained.labels[0])}, or leave it empty for the weights of {trained.labels[0][0]}."
         )
     return found.codes[:, 0]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import fairbound as fb
+from fairbound.base.errors import DataWarning
 from fairbound.cli import predict as command
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
@@ -20,14 +21,16 @@ OUTSIDE = (
 
 @pytest.fixture
 def folder(tmp_path):
-    """A model with thresholds by region, one without, and new rows of which 90 are of another region and one has a
+    """A model with thresholds by region, where some rows of training have none, one without, and new rows of which 90 are of another region and one has a
     mistyped amount."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=600).round(3), "reg": rng.choice(["north", "south"], 600)})
     frame["y"] = np.where(frame.x + (frame.reg == "north") + rng.normal(size=600) > 0.5, "yes", "no")
     for name, by_group in (("by group", True), ("plain", False)):
         model = fb.FairClassifier("demographic_parity <= 0.2", use_groups_at_prediction=by_group, budget="50 steps")
-        model.fit(frame[["x"]], frame.y, sensitive_features=frame[["reg"]]).save(tmp_path / name)
+        some_missing = frame.reg.where(frame.index % 10 > 0)
+        with pytest.warns(DataWarning, match="reg is missing in 60 training rows"):
+            model.fit(frame[["x"]], frame.y, sensitive_features=some_missing).save(tmp_path / name)
     frame.loc[::7, "reg"] = "west"
     frame.loc[590, "x"] = 5000.0
     frame.to_csv(tmp_path / "new.csv", index=False)

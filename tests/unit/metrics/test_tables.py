@@ -111,7 +111,10 @@ def test_groups_without_rows_are_said_and_keep_their_place():
     assert math.isnan(found.difference()["race"]["true_positive_rate"])
     assert found.difference(missing="drop")["race"]["true_positive_rate"] >= 0
     stream.update(d[:5], y[:5], {"race": ["?"] * 5})
-    assert stream.unseen == {"race": 5} and "5 rows have a group that was not declared" in stream.compute().missing[-1]
+    assert (
+        stream.unseen == {"race": 5}
+        and "5 of these rows have a group that was not declared" in stream.compute().missing[-1]
+    )
     known = Groups.of(groups["race"]).encode(groups["race"][some])[0]
     again = fb.metrics.table("true_positive_rate", d[some], y[some], known)
     assert list(again.by_group["group"]) == ["a", "b", "c"] and "'b' has no row" in again.missing[0]

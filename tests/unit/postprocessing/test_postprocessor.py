@@ -169,6 +169,32 @@ def test_a_missing_group_in_fit_is_a_group_of_its_own_in_no_bound():
     assert (decisions[gone] == y[gone]).mean() == pytest.approx(best)
 
 
+@pytest.mark.filterwarnings("ignore:group is missing", "ignore:sex is missing", "ignore:Thresholds fitted")
+@pytest.mark.parametrize("bound", ["demographic_parity <= 0.1", "demographic_parity[crossed] <= 0.1"])
+def test_a_group_never_seen_is_not_taken_for_a_missing_one(bound, tmp_path):
+    X, y, sex = table(600)
+    race = np.resize(["a", "b", "b"], 600)
+    for given, strange in (
+        ({"group": sex}, {"group": np.full(5, "X")}),
+        ({"sex": sex, "race": race}, {"sex": np.full(5, "X"), "race": race[:5]}),
+        ({"sex": sex, "race": race}, {"sex": [None] * 5, "race": np.full(5, "c")}),
+    ):
+        first = next(iter(given))
+        holes = given | {first: np.where(np.arange(600) % 4, given[first].astype(object), None)}
+        scorer = LogisticRegression().fit(X, y)
+        made = fb.PostProcessor(scorer, bound, unknown="raise").fit(X, y, holes)
+        made.save(tmp_path / "rule.json")
+        for one in (made, fb.PostProcessor.load(tmp_path / "rule.json", scorer)):
+            one.predict(X, holes)
+            with pytest.raises(UnknownGroupError, match="5 of 5 rows"):
+                one.predict(X[:5], strange)
+            one.set_params(unknown="pooled")
+            with pytest.warns(DataWarning, match="5 of 5 rows have a value of .* the threshold of all rows together"):
+                decisions = one.predict(X[:5], strange)
+            assert (decisions == (scorer.decision_function(X[:5]) > one.rule_.pooled)).all()
+            assert one.rule_.outside(strange, 5) == 5
+
+
 def test_groups_of_one_class_and_of_one_row():
     X, y, sex = table()
     group = sex.astype(object)
