@@ -760,6 +760,8 @@ MUTANTS = {
     "windows: no window about the best": Mutant("postprocessing/windows.py", "range(1 + FINER)", "range(1)", "claims/test_windows.py"),
     "windows: some windows that count for all": Mutant("postprocessing/windows.py", "math.prod(map(len, edges)) <= most", "True", "claims/test_windows.py"),
     "single thresholds: no windows": Mutant("postprocessing/deterministic.py", "if len(program.curves) > 2 else", "if False else", "claims/test_windows.py"),
+    "rule: groups never seen are missing ones": Mutant("postprocessing/rule.py", "np.where(unseen, [len(labels) for labels in self.labels], found.codes)", "found.codes", "unit/postprocessing/test_postprocessor.py"),
+    "rule: few rows under no bound have their own threshold": Mutant("postprocessing/fitting.py", "free & (rows < FEW_ROWS)", "free & (rows < 0)", "unit/postprocessing/test_postprocessor.py"),
     "rule: a draw for each call": Mutant("postprocessing/rule.py", 'f"{seed}/{row}"', 'f"{row}"', "unit/postprocessing/test_postprocessor.py"),
     "rule: shares the other way round": Mutant("postprocessing/rule.py", "(above * np.array(shares)).sum(1)", "(above * np.array(shares[::-1])).sum(1)", "claims/test_thresholds.py"),
     # areas under ROC curves

@@ -81,6 +81,7 @@ def with_rule(
     rule, found = fit_rule(
         scores, codes, rows.groups, stated, classes=classes, weight=weight, options=RuleOptions(costs=costs)
     )
+    of_few_rows = found.pop("warnings")
     report = {
         **facts,
         "constraints": found.pop("constraints"),
@@ -90,7 +91,7 @@ def with_rule(
         "no_better_than_constant": found.pop("no_better_than_constant"),
         "dropped_groups": found.pop("dropped_groups"),
         "dropped_rows": found.pop("dropped_rows"),
-        "warnings": [*facts["warnings"], *found.pop("warnings")],
+        **{name: [*facts[name], *of_few_rows] for name in ("remarks", "warnings")},
         "notes": [
             *facts["notes"],
             f"Trained {'without' if free else 'under'} the bounds; every group has a threshold of its own that meets them.",

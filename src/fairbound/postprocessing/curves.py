@@ -14,16 +14,18 @@ class Curve:
     """Every threshold that tells rows of a group apart, from the one that selects nobody to the one that selects all.
 
     thresholds: (p,) decreasing, inf first and -inf last; a row is selected where its score is above. selected: (p, 2)
-    weight of the selected rows of label 0 and 1.
+    weight of the selected rows of label 0 and 1. every: (2,) weight of all rows, where the threshold is given and is the
+    only one (`at_threshold`); None for that of the last one.
     """
 
     thresholds: np.ndarray
     selected: np.ndarray
+    every: np.ndarray | None = None
 
     @property
     def total(self) -> np.ndarray:
         """(2,) weight of all rows of label 0 and 1."""
-        return self.selected[-1]
+        return self.selected[-1] if self.every is None else self.every
 
     def __len__(self) -> int:
         return len(self.thresholds)
@@ -42,6 +44,12 @@ def curve_of(scores: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Curv
     thresholds, selected = thresholds[moved], selected[moved]
     thresholds[-1] = -np.inf
     return Curve(thresholds, selected)
+
+
+def at_threshold(threshold: float, scores: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Curve:
+    """Of rows as in `curve_of` the one point of a threshold that is given."""
+    every, above = (np.bincount(target, w, minlength=2) for w in (weight, weight * (scores > threshold)))
+    return Curve(np.array([threshold]), above[None, :], every)
 
 
 def _between(high: np.ndarray, low: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fairbound.fairness.compiled.contrasts import PlanContrasts
 from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.postprocessing.costs import EQUAL, checked_costs, cost_of_constants, saves_nothing
-from fairbound.postprocessing.curves import Curve, curve_of
+from fairbound.postprocessing.curves import Curve, at_threshold, curve_of
 from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
 from fairbound.postprocessing.program import Program, program_of
@@ -27,6 +27,7 @@ from fairbound.rows.groups import Groups, cross
 from fairbound.rows.scores import check_finite_scores
 
 FEW_ROWS = 50
+"""Fewer rows than these say little of a threshold of their own."""
 SHORT = 0.01
 """By so much more than that of mixtures the mean cost of single thresholds is said."""
 SEEN = 0.0005
@@ -76,25 +77,32 @@ def fit_rule(
     codes, member = _members(known.codes[:, at], [len(known.labels[a]) for a in at])
     whole = np.full((len(codes), len(known.attributes)), -1, dtype=np.int64)
     whole[:, at] = codes
-    curves = tuple(curve_of(scores[rows], target[rows], weight[rows]) for rows in _rows_of(member, len(codes)))
+    each = _rows_of(member, len(codes))
+    curves = tuple(curve_of(scores[rows], target[rows], weight[rows]) for rows in each)
     program = program_of(plan, whole, curves, options.costs)
+    whole_curve = curve_of(scores, target, weight)
+    pooled = float(whole_curve.thresholds[(whole_curve.selected @ program.unit_costs).argmin()])
+    count = np.bincount(member, minlength=len(codes))
+    if len(few := _few_under_no_bound(program, count)):
+        at_pooled = {c: at_threshold(pooled, scores[each[c]], target[each[c]], weight[each[c]]) for c in few.tolist()}
+        curves = tuple(at_pooled.get(c, curve) for c, curve in enumerate(curves))
+        program = replace(program, curves=curves)
     relaxation = Relaxation(program)
     root = relaxation.solve([(0, len(c) - 1) for c in curves])
     if root is None:
         raise OptionError(_infeasible(bounds, relaxation.least_excess()))
     mixture, proved = (root, True) if options.randomised else _single(program, relaxation, root, bounds)
-    pooled = curve_of(scores, target, weight)
     rule = GroupRule(
         tuple(known.attributes[a] for a in at),
         tuple(known.labels[a] for a in at),
         codes,
         tuple(tuple(c.thresholds[p].tolist()) for c, p in zip(curves, mixture.points, strict=True)),
         tuple(tuple(s.tolist()) for s in mixture.shares),
-        float(pooled.thresholds[(pooled.selected @ program.unit_costs).argmin()]),
+        pooled,
     )
-    report = _report(plan, program, rule, mixture, root, proved, np.bincount(member, minlength=len(codes)))
     return rule, {
-        **report,
+        **_report(plan, program, rule, mixture, root, proved, count),
+        "warnings": _of_few_rows(rule, count, few),
         "rows": len(scores),
         "dropped_groups": list(plan.dropped),
         "dropped_rows": dict(zip(plan.dropped, plan.dropped_rows, strict=True)),
@@ -165,7 +173,6 @@ def _report(
         "multipliers": {n: float(y) for n, y in zip(names, root.multipliers, strict=True) if y > 0},
         "groups": [_group(rule, c, curve, selected[c], int(rows[c])) for c, curve in enumerate(program.curves)],
         "shortfall": _shortfall(program, root, selected, cost, equal),
-        "warnings": _few(rule, rows),
     }
 
 
@@ -202,11 +209,22 @@ def _group(rule: GroupRule, c: int, curve: Curve, selected: np.ndarray, rows: in
     }
 
 
-def _few(rule: GroupRule, rows: np.ndarray) -> list[str]:
-    few = [c for c in np.argsort(rows, kind="stable") if rows[c] < FEW_ROWS]
-    named = shortlist(f"{rule.name(c)!r} ({rows[c]})" for c in few)
-    said = f"Thresholds fitted to fewer than {FEW_ROWS} rows follow these rows and may miss the bound on new ones: {named}."
-    return [said] if few else []
+def _few_under_no_bound(program: Program, rows: np.ndarray) -> np.ndarray:
+    """The numbers of the groups of few rows that no bound holds for. rows: (C,) of each group."""
+    free = (abs(program.matrix).sum(0) == 0).reshape(-1, 2).all(1)
+    return np.flatnonzero(free & (rows < FEW_ROWS))
+
+
+def _of_few_rows(rule: GroupRule, rows: np.ndarray, pooled: np.ndarray) -> list[str]:
+    """What is said of groups of few rows. pooled: the numbers of those that the threshold of all rows decides."""
+    order = [c for c in np.argsort(rows, kind="stable").tolist() if rows[c] < FEW_ROWS]
+    said = (
+        f"Thresholds fitted to fewer than {FEW_ROWS} rows follow these rows and may miss the bound on new ones: {{}}.",
+        f"Groups of fewer than {FEW_ROWS} rows that no bound holds for are decided by the best threshold of all rows together: {{}}.",
+    )
+    few = [c for c in order if c not in pooled], [c for c in order if c in pooled]
+    named = (shortlist(f"{rule.name(c)!r} ({rows[c]})" for c in some) for some in few)
+    return [text.format(names) for text, names in zip(said, named, strict=True) if names]
 
 
 def _shortfall(program: Program, root: Mixture, selected: np.ndarray, cost: float, equal: bool) -> str | None:

@@ -25,6 +25,7 @@ from fairbound.base.names import shortlist
 from fairbound.base.said_once import said_once
 from fairbound.base.version import __version__
 from fairbound.fairness.bound import groups_wanted
+from fairbound.fairness.few_rows import dropped_words_of_groups
 from fairbound.fairness.notions import Bound, constraints
 from fairbound.postprocessing.costs import costs_for
 from fairbound.postprocessing.fitting import RuleOptions, fit_rule
@@ -60,9 +61,7 @@ ALIKE = (
     "Every row gets the same decision: under these bounds nothing is better on the rows of fit. Where one kind of error counts more than the "
     "other, say so with costs=(of a false positive, of a false negative)."
 )
-NOT_KNOWN = (
-    "{} is missing in {:,} of the rows of fit; these have a threshold of their own, and no bound holds for them."
-)
+NOT_KNOWN = "{} is missing in {:,} of the rows of fit; these are a group of their own, and no bound holds for them."
 UNLOOKED = "Thresholds do not look at {}, which no stated bound compares, and accuracy_bound and lowest_cost are of thresholds that do not."
 ONE_ROW = (
     "one row is decided by a draw, and without row_ids= all rows that are scored one by one get the same draw, so that the bound no longer "
@@ -102,7 +101,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         together and warns; "raise" raises UnknownGroupError.
     positive: the label that counts as positive; None for the greater one.
 
-    A missing group is a group of its own where the rows of `fit` have it, without a part in the bounds.
+    A missing group is a group of its own where the rows of `fit` have it, without a part in the bounds. Groups of fewer
+    than 50 rows that no bound holds for, as missing ones or those that `fewest` leaves out, are decided by the best
+    threshold of all rows together.
     After fit: classes_, folds_ (0 or K), estimator_ (the model that scores), rule_ (a GroupRule), fit_report_ (plain
         data: accuracy, what is proved of it, bounds and rates on the rows of fit, as they were scored for the thresholds).
     """
@@ -145,8 +146,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             estimator is fitted and takes no weights, or takes a number for every two rows and some have weight 0;
             DataError for rows that cannot be used; EmptyGroupError for a group without the rows that a bound compares. Warns:
             ConvergenceWarning where mixtures of thresholds would be more accurate by a point or more, or every row gets
-            the same decision; DataWarning of rows whose group is missing, and of groups of too few rows for a bound
-            where thresholds move in steps.
+            the same decision; DataWarning of rows whose group is missing, of groups that a bound leaves out, of groups of
+            fewer than 50 rows, and of those of too few for a bound where thresholds move in steps.
         """
         stated = self._checked()
         if y is None:
@@ -191,9 +192,10 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if unlooked := [name for name in groups.attributes if name not in self.rule_.attributes]:
             notes = [*notes, UNLOOKED.format(shortlist(unlooked, quoted=True))]
         self.fit_report_ |= {"notes": notes, "missing_group_rows": unknown}
-        for name, n in unknown.items():
-            if n:
-                warnings.warn(NOT_KNOWN.format(name, n), DataWarning, stacklevel=2)
+        told = [NOT_KNOWN.format(name, n) for name, n in unknown.items() if n]
+        told += dropped_words_of_groups(self.fit_report_["dropped_groups"], self.fit_report_["dropped_rows"])
+        for said in [*told, *self.fit_report_["warnings"]]:
+            warnings.warn(said, DataWarning, stacklevel=2)
         if untold and self.estimator is not None and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
             warnings.warn(KNOWN, DataWarning, stacklevel=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,23 @@ def test_the_folder_brings_the_thresholds_back(tmp_path):
     assert (again.decision_function(X, sex) == fair.decision_function(X, sex)).all()
     manifest = json.loads((tmp_path / "model" / "model.json").read_text())
     assert manifest["rule"]["attributes"] == ["sex"]
+
+
+def test_groups_of_few_rows_are_told_as_by_a_post_processor():
+    X, y, sex = table()
+    few = np.where(np.arange(len(y)) < 12, "X", sex)
+    for bound, begins, left_out in (
+        ("demographic_parity[fewest=30] <= 0.1", "Groups of fewer than 50 rows that no bound holds for", True),
+        ("demographic_parity <= 0.1", "Thresholds fitted to fewer than 50 rows", False),
+    ):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fair = made(bound).fit(X, y, sensitive_features=few)
+        said = [str(one.message) for one in told]
+        assert sum(text.startswith(begins) and "'X' (12)" in text for text in said) == 1
+        assert any("groups left out of the bounds for want of rows: X (12)" in text for text in said) == left_out
+        assert any(text.startswith(begins) for text in fair.fit_report_["warnings"])
+        assert (fair.rule_.thresholds[2] == (fair.rule_.pooled,)) == left_out
 
 
 def test_sparse_and_encoded_tables_and_weights():

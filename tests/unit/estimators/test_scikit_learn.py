@@ -31,6 +31,7 @@ class Thresholds(fb.PostProcessor):
         groups = np.arange(X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))) % 2
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "Thresholds fitted to fewer than 50 rows")
             return super().fit(X, y, groups, sample_weight)
 
     def predict(self, X, sensitive_features=None):

@@ -180,7 +180,7 @@ def test_small_tables_take_folds_too_and_smaller_ones_are_spoken_of(seed):
     X, y, sex = table(90, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", ".*too few training rows", DataWarning)
+        warnings.filterwarnings("ignore", ".*too few training rows|Thresholds fitted to fewer", DataWarning)
         assert fb.PostProcessor(FOREST, "demographic_parity <= 0.1").fit(X, y, sex).folds_ == 5
         rare = np.arange(90) % 23 == 0  # 4 rows, of which nothing can be told
         with pytest.warns(DataWarning, match="right on nearly all rows of fit"):

@@ -155,9 +155,7 @@ def test_a_missing_group_in_fit_is_a_group_of_its_own_in_no_bound():
     X, y, sex = table(600)
     holes = sex.astype(object)
     holes[::4] = None
-    with pytest.warns(
-        DataWarning, match="group is missing in 150 of the rows of fit; these have a threshold of their own"
-    ):
+    with pytest.warns(DataWarning, match="group is missing in 150 of the rows of fit; these are a group of their own"):
         made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.02").fit(X, y, holes)
     assert made.fit_report_["missing_group_rows"] == {"group": 150}
     decisions = made.predict(X, holes)  # without a warning
@@ -195,6 +193,38 @@ def test_a_group_never_seen_is_not_taken_for_a_missing_one(bound, tmp_path):
             assert one.rule_.outside(strange, 5) == 5
 
 
+@pytest.mark.parametrize("of_whole", ["", ",overall"])
+def test_few_rows_under_no_bound_are_told_and_decided_by_the_threshold_of_all(of_whole):
+    X, y, sex = table(600)
+    scores = X.sum(1)
+    group = sex.astype(object)
+    group[:10], group[10:15] = "X", None
+    y[:15] = 0  # by these rows alone nobody of them would ever be selected
+    fair = fb.PostProcessor(constraint=f"demographic_parity[fewest=30{of_whole}] <= 0.05")
+    with pytest.warns(DataWarning) as told:
+        fair.fit(scores, y, group)
+    named = "Groups of fewer than 50 rows that no bound holds for are decided by the best threshold of all rows together: 'missing' (5), 'X' (10)."
+    assert [str(one.message) for one in told] == [
+        "group is missing in 5 of the rows of fit; these are a group of their own, and no bound holds for them.",
+        "groups left out of the bounds for want of rows: X (10).",
+        named,
+    ]
+    found = fair.fit_report_
+    assert found["warnings"] == [named] and found["dropped_rows"] == {"X": 10}
+    by_name = dict(zip([one["group"] for one in found["groups"]], fair.rule_.thresholds, strict=True))
+    assert by_name["missing"] == by_name["X"] == (fair.rule_.pooled,) != by_name["F"]
+    decided = fair.predict(scores, group)  # as a group that was fitted: without a warning
+    assert (decided[:15] == (scores[:15] > fair.rule_.pooled)).all() and decided[:15].any()
+    assert found["accuracy"] == pytest.approx((decided == y).mean(), abs=1e-12)
+    assert found["accuracy"] <= found["accuracy_bound"] + 1e-12
+    assert [one["selection_rate"] for one in found["groups"]] == pytest.approx(
+        [decided[group == g].mean() for g in (None, "F", "M", "X")], abs=1e-12
+    )
+    with pytest.warns(DataWarning) as told:  # X is under this one
+        fair.set_params(constraint="demographic_parity <= 0.5").fit(scores, y, group)
+    assert [str(one.message).split(": ")[-1] for one in told][-2:] == ["'X' (10).", "'missing' (5)."]
+
+
 def test_groups_of_one_class_and_of_one_row():
     X, y, sex = table()
     group = sex.astype(object)
@@ -204,6 +234,7 @@ def test_groups_of_one_class_and_of_one_row():
     with (
         pytest.warns(ConvergenceWarning, match="One threshold for each group costs much"),
         pytest.warns(DataWarning, match=few),
+        pytest.warns(DataWarning, match=r"fewer than 50 rows follow these rows .*'alone' \(1\)"),
     ):
         made = fb.PostProcessor(model, "demographic_parity <= 0.05").fit(X, y, group)
     assert len(made.fit_report_["small_groups"]) == 1
@@ -214,9 +245,13 @@ def test_groups_of_one_class_and_of_one_row():
     notion = "equal_opportunity" if y[0] == 0 else "predictive_equality"
     with pytest.raises(EmptyGroupError, match=f"'alone' has no {missing} row"):
         fb.PostProcessor(model, f"{notion} <= 0.05").fit(X, y, group)
-    left_out = fb.PostProcessor(model, f"{notion}[empty=drop] <= 0.05").fit(X, y, group)
+    with (
+        pytest.warns(DataWarning, match=r"groups left out of the bounds for want of rows: alone"),
+        pytest.warns(DataWarning, match=r"decided by the best threshold of all rows together: 'alone' \(1\)"),
+    ):
+        left_out = fb.PostProcessor(model, f"{notion}[empty=drop] <= 0.05").fit(X, y, group)
     assert left_out.fit_report_["dropped_groups"] == ["alone"]
-    assert left_out.predict(X, group)[0] == y[0]  # in no bound, so decided as its row says
+    assert left_out.predict(X, group)[0] == (model.decision_function(X)[0] > left_out.rule_.pooled)
 
 
 def test_a_named_group_without_a_row_is_no_group():
@@ -355,12 +390,16 @@ def test_a_group_of_few_rows_is_warned_of_where_thresholds_move_in_steps():
     sex = np.array(["F", "M"] * 500 + ["t"] * 3)
     scores = rng.normal(size=len(sex))
     y = (scores + rng.normal(size=len(sex)) > 0).astype(int)
-    with pytest.warns(DataWarning, match=r"too few training rows for a difference this small in 't' \(3\)"):
+    with (
+        pytest.warns(DataWarning, match=r"too few training rows for a difference this small in 't' \(3\)"),
+        pytest.warns(DataWarning, match=r"Thresholds fitted to fewer than 50 rows .*'t' \(3\)"),
+    ):
         made = fb.PostProcessor(constraint="demographic_parity <= 0.3").fit(scores, y, sex)
     assert made.fit_report_["shortfall"] is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataWarning)
+    with pytest.warns(DataWarning) as told:
         fb.PostProcessor(constraint="demographic_parity <= 0.3", randomised=True).fit(scores, y, sex)
+    (said,) = (str(one.message) for one in told)  # and nothing of steps
+    assert said.startswith("Thresholds fitted to fewer than 50 rows follow these rows") and said.endswith("'t' (3).")
 
 
 def test_groups_that_no_bound_compares_are_not_looked_at_and_the_report_says_so():
@@ -486,7 +525,7 @@ def test_bad_rows():
         fb.PostProcessor(three, "demographic_parity <= 0.2").fit(X, y, sex)
 
 
-@pytest.mark.filterwarnings("ignore:group is missing in 30")
+@pytest.mark.filterwarnings("ignore:group is missing in 30", "ignore:Groups of fewer than 50 rows")
 def test_the_file_brings_the_decisions_back(tmp_path):
     X, y, sex = table()
     sex = sex.astype(object)
@@ -557,7 +596,7 @@ def test_a_model_that_scikit_learn_does_not_know_is_taken_as_it_is():
         assert fb.PostProcessor(Unfitted(), "demographic_parity <= 0.1").fit(X, y, sex).score(X, y, sex) > 0.6
 
 
-@pytest.mark.filterwarnings("ignore:group is missing in 1 of the rows")
+@pytest.mark.filterwarnings("ignore:group is missing in 1 of the rows", "ignore:Groups of fewer than 50 rows")
 def test_the_page_s_example_runs_and_names_what_the_report_holds(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[3] / "docs" / "postprocessing.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.M | re.S)
