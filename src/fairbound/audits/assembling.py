@@ -11,8 +11,9 @@ import numpy as np
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, FEW_ROWS, in_clusters, worst_verdict
 from fairbound.fairness.bound import remarks_on
+from fairbound.fairness.few_rows import USUAL_FEWEST, fewest_advised
 from fairbound.fairness.notions import Bound
-from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups, unknown_groups
 from fairbound.rows.groups import Groups
 
 
@@ -35,9 +36,9 @@ def assembled(
     names = {a: [g["group"] for g in facts["groups"] if g["attribute"] == a] for a in facts["data"]["sensitive"]}
     said = [
         *facts["warnings"],
-        *_unknown_groups(facts["data"]),
+        *unknown_groups(facts["data"]["missing_group_rows"], facts["data"]["rows"], bool(facts["data"].get("queries"))),
         *doubtful_groups(names),
-        *_decided_by_few(facts["constraints"]),
+        *_decided_by_few(facts["constraints"], bounds),
     ]
     return {
         "schema": AUDIT_SCHEMA,
@@ -54,24 +55,11 @@ def assembled(
     }
 
 
-def _unknown_groups(data: Mapping[str, Any]) -> list[str]:
-    """What a reader must know of rows whose group is not known."""
-    if data.get("queries"):
-        what, left = "documents", "but take places in the order and are among all (docs/ranking.md)."
-    else:
-        what, left = "rows", "and no bound on its groups looks at them."
-    return [
-        f"{attribute} is not known in {n:,} of {data['rows']:,} {what}; they are in none of its groups, {left}"
-        for attribute, n in data["missing_group_rows"].items()
-        if n
-    ]
-
-
-def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
+def _decided_by_few(constraints: Sequence[Mapping[str, Any]], bounds: Sequence[Bound]) -> list[str]:
     """A warning for every bound that is not met, and whose value, if there is a difference at all,
     is that of groups of very few rows."""
     out = []
-    for c in constraints:
+    for c, bound in zip(constraints, bounds, strict=True):
         clusters = c.get("group_clusters", {})
         few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < min(n, clusters.get(name, n)) < FEW_ROWS}
         if few and c["verdict"] != "met" and c["value"]:
@@ -80,7 +68,8 @@ def _decided_by_few(constraints: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{'measures' if n == 1 else 'measure'} {name}"
                 for name, n in few.items()
             )
-            leave = "State a larger fewest" if "fewest=" in c["text"] else "State fewest=30 in the bound"
+            advised = fewest_advised(bound, np.array(list(c["groups"].values()))) or USUAL_FEWEST
+            leave = "State a larger fewest" if "fewest=" in c["text"] else f"State fewest={advised} in the bound"
             out.append(
                 f"{c['text']}: its value is that of {c['worst']}, and only {rows}. {leave} to leave out groups of fewer "
                 "rows, merge small groups with others, or mark their values missing: then their rows are in no group."

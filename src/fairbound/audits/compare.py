@@ -38,7 +38,7 @@ from fairbound.fairness.predictions import read_decisions
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.verdicts.judging import compares_means
 from fairbound.fairness.verdicts.leaving_out import enough, left_out_facts
-from fairbound.rows.doubtful import doubtful_groups
+from fairbound.rows.doubtful import doubtful_groups, unknown_groups
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array
@@ -116,6 +116,7 @@ def compare(
         "differences": differences,
         "warnings": [
             *(text for b in bounds for text in _too_narrow(b, both[0])),
+            *unknown_groups(groups.unknown(), len(groups)),
             *doubtful_groups(groups.names),
             *remarks_on(bounds, groups.attributes),
             *(f"{b.text}:{text}" for b in bounds if (text := left_out([left_out_facts(b, both[0].occurring)]))),

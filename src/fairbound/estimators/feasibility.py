@@ -23,8 +23,10 @@ from fairbound.estimators.knee import bend, said_of
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.trained import hardly_better_than_constant, rows_alike
 from fairbound.fairness.bound import Bound, check_judged
+from fairbound.fairness.few_rows import without_few_rows
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.scored import Scored
+from fairbound.rows.doubtful import unknown_groups
 from fairbound.rows.split import stratified_split
 
 LOG = logging.getLogger("fairbound.feasibility")
@@ -69,7 +71,7 @@ def feasibility(
         above the line between the ends), None where that may be chance. "cheapest": the least costly one whose interval
         lies within the bound, or None.
         "more_rows": for each group how much lower the confidence bound of the cheapest (of none: of the smallest)
-        would be with 1,000 more held-out rows of it, where rates alone are bounded. "said": all this in words.
+        would be with 1,000 more held-out rows of it, where rates alone are bounded. "said": all this in words. "warnings": rows whose group is missing.
         Where `fewest` or `empty=drop` leaves groups out on these rows, also what an audit says of them
         (docs/audit-schema.md): "left_out" and the like.
     Each model is logged at INFO as it is done.
@@ -118,9 +120,16 @@ def feasibility(
         "cheapest": None if cheapest is None else curve[cheapest],
         "rows_needed": found[chosen].findings[0]["rows_needed"],
         "more_rows": more,
+        "warnings": unknown_groups(rows.groups.unknown(), len(rows)),
         **of_left_out(found[0].findings[0]),
     }
-    return {**out, "said": _said(out, stated, bent.flat, scarce(found[chosen].findings[0]))}
+    return {**out, "said": _said(out, stated, bent.flat, _too_few(found[chosen].findings[0], stated))}
+
+
+def _too_few(finding: dict[str, Any], stated: Bound) -> str:
+    """`scarce`, and the bound that leaves such groups out, where that can be said."""
+    said, without = scarce(finding), without_few_rows(stated, np.array(list(finding["groups"].values())))
+    return f"{said[:-1]}, or leave groups of so few rows out ({without})." if said and without else said
 
 
 def _bounds(stated: Bound, free: float | None) -> list[Bound]:

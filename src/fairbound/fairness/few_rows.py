@@ -13,7 +13,9 @@ from fairbound.fairness.bound import Bound
 from fairbound.fairness.compiled.plan import Plan
 
 MOST_FEWEST = 10_000
-"""The largest number of rows that `without_few_rows` tries."""
+"""The largest number of rows that `fewest_advised` tries."""
+USUAL_FEWEST = 30
+"""The `fewest` that is advised where the steps of rates ask for no more."""
 FEW_STEPS = 20
 """Two groups whose rates can be equal at fewer steps than this can hardly be treated alike to the last row."""
 
@@ -110,11 +112,18 @@ def dropped_words_of_groups(names: Sequence[str], rows: Mapping[str, int]) -> li
 
 
 def without_few_rows(bound: Bound, rows: np.ndarray) -> str | None:
-    """The bound as text that leaves out the groups whose value moves in steps above it; None where it cannot say so, or
-    where hardly a group would be left. rows: (k,) of the cells that it compares."""
+    """The bound as text that leaves out the groups whose value moves in steps above it; None where `fewest_advised` is.
+    rows: (k,) of the cells that it compares."""
+    fewest = fewest_advised(bound, rows)
+    return None if fewest is None else replace(bound, fewest=fewest).text  # type: ignore[type-var]
+
+
+def fewest_advised(bound: Bound, rows: np.ndarray) -> int | None:
+    """The `fewest` that leaves out the groups whose value moves in steps above the bound, at least 30 where that leaves two
+    groups; None where the bound takes none, or hardly a group would be left. rows: (k,) of the cells that it compares."""
     if "fewest" not in bound.OPTIONS:
         return None
     least = next((n for n in range(1, MOST_FEWEST + 1) if bound.step_of(n) <= bound.bound), None)
-    if least is None or (rows >= least).sum() < 2:
+    if least is None:
         return None
-    return replace(bound, fewest=least).text  # type: ignore[type-var]
+    return next((n for n in (max(least, USUAL_FEWEST), least) if (rows >= n).sum() >= 2), None)

@@ -1,4 +1,4 @@
-"""Groups that look like a mistake: two spellings of one, a missing value, a quantity, a column that is one by another
+"""Groups that are not known, or look like a mistake: two spellings of one, a missing value, a quantity, a column that is one by another
 name."""
 
 from __future__ import annotations
@@ -30,6 +30,20 @@ FEWEST = 10
 """Rows for each group that such a coincidence needs."""
 ROWS = 1 << 16
 """Rows that are looked at together, so that many rows take no memory of their own."""
+
+
+def unknown_groups(missing: Mapping[str, int], rows: int, ranked: bool = False) -> list[str]:
+    """A warning for each attribute that is missing in some of the rows. missing: their number by attribute. ranked: whether the
+    rows are documents of queries."""
+    if ranked:
+        what, left = "documents", "but take places in the order and are among all (docs/ranking.md)."
+    else:
+        what, left = "rows", "and no bound on its groups looks at them."
+    return [
+        f"{attribute} is not known in {n:,} of {rows:,} {what}; they are in none of its groups, {left}"
+        for attribute, n in missing.items()
+        if n
+    ]
 
 
 def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:

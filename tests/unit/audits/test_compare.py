@@ -360,6 +360,16 @@ def test_most_draws_are_measured_together(monkeypatch):
     assert len(alone) == 2  # of the rows as they are
 
 
+def test_rows_without_a_group_are_counted():
+    rng = np.random.default_rng(0)
+    y, first, second = rng.integers(0, 2, (3, 200))
+    sex = np.where(np.arange(200) < 12, None, rng.choice(["F", "M"], 200).astype(object))
+    for labels in (y, None):
+        (said,) = fb.compare(first, second, labels, {"sex": sex})["warnings"]
+        assert said.startswith("sex is not known in 12 of 200 rows; they are in none of its groups")
+    assert fb.compare(first, second, y, {"sex": sex.astype(str)})["warnings"] != [said]
+
+
 def test_labels_in_words_are_decisions():
     first, second, y, groups = made(300)
     words = np.array(["no", "yes"])

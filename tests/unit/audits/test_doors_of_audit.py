@@ -177,6 +177,8 @@ def test_names_that_differ_in_blanks_and_values_of_very_few_rows_are_warned_of()
         validate(found)
     stated = fb.audit(s, y, sex, "demographic_parity[fewest=1] <= 0.02")["warnings"]
     assert any("State a larger fewest" in one and "fewest=30" not in one for one in stated)
+    tight = fb.audit(s, y, sex, "demographic_parity <= 0.01")["warnings"]
+    assert any("State fewest=100 in the bound" in one for one in tight)  # by fewer rows a rate moves in larger steps
     overall = fb.audit(s, y, sex, "demographic_parity[overall] <= 0.2")["constraints"][0]
     assert overall["worst"].startswith("'m '") and list(overall["worst_groups"]) == [
         "'m '"

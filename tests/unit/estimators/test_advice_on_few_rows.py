@@ -38,7 +38,7 @@ def said():
 def test_both_warnings_advise_to_leave_the_groups_out(said):
     texts, facts = said
     small, learnt = (next(t for t in texts if words in t) for words in ("too few training rows", "the same answer"))
-    text = "equalized_odds[fewest=10] <= 0.1"
+    text = "equalized_odds[fewest=30] <= 0.1"
     assert f"leave groups of so few rows out ({text})" in small
     assert f"leave them out ({text}), merge them with others, mark their values missing, or loosen the bound" in learnt
     assert learnt == facts["nothing_learnt"] and facts["what_may_help"] in learnt
@@ -60,10 +60,12 @@ def test_the_advice_helps(said):
 @pytest.mark.parametrize(
     ("stated", "rows", "text"),
     [
-        ("demographic_parity <= 0.05", [4, 30, 40], "demographic_parity[fewest=20] <= 0.05"),
-        ("demographic_parity[crossed,fewest=5] <= 0.05", [7, 30, 40], "demographic_parity[crossed,fewest=20] <= 0.05"),
+        ("demographic_parity <= 0.05", [4, 30, 40], "demographic_parity[fewest=30] <= 0.05"),
+        ("demographic_parity[crossed,fewest=5] <= 0.05", [7, 30, 40], "demographic_parity[crossed,fewest=30] <= 0.05"),
+        ("demographic_parity <= 0.05", [4, 25, 25], "demographic_parity[fewest=20] <= 0.05"),  # none has 30
+        ("demographic_parity <= 0.02", [4, 60, 70], "demographic_parity[fewest=50] <= 0.02"),
         ("demographic_parity <= 0.05", [4, 5, 40], None),  # one group would be left
-        ("demographic_parity_ratio >= 0.8", [1, 30, 40], "demographic_parity_ratio[fewest=2] >= 0.8"),
+        ("demographic_parity_ratio >= 0.8", [1, 30, 40], "demographic_parity_ratio[fewest=30] >= 0.8"),
         ("pairwise_parity[inter] <= 0.05", [4, 30, 40], None),
         ("recall of class 1 >= 0.9", [4], None),
     ],

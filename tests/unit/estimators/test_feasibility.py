@@ -126,6 +126,25 @@ def test_a_bound_out_of_reach_says_how_many_rows_would_do():
     assert ("they would show it violated" if beyond else "they would confirm it") in found["said"]
 
 
+def test_rows_without_a_group_are_counted_and_a_tiny_group_may_be_left_out(tmp_path, capsys):
+    X, y, sex = people(600)
+    sex = sex.astype(object)
+    sex[:4], sex[4:34] = "X", None
+    bound, said = "demographic_parity <= 0.05", "sex is not known in 30 of 600 rows; they are in none of its groups"
+    found = fb.feasibility(bound, X, y, {"sex": sex}, algorithm="alm", budget="10 steps", random_state=0)
+    (warning,) = found["warnings"]
+    assert warning.startswith(said) and found["cheapest"] is None
+    advice = (
+        "gather more of this group first, or leave groups of so few rows out (demographic_parity[fewest=30] <= 0.05)."
+    )
+    assert f"X has 2 held-out rows, too few to say how many would decide it: {advice}" in found["said"]
+    X.assign(sex=sex, y=y).to_csv(tmp_path / "d.csv", index=False)
+    args = ["feasibility", "--data", str(tmp_path / "d.csv"), "--label", "y", "--group", "sex", "--constraint", bound]
+    args += ["--algorithm", "alm", "--budget", "10 steps", "--out", str(tmp_path / "o")]
+    assert cli.main(args) == 0 and f"warning: {said}" in capsys.readouterr().out
+    assert json.loads((tmp_path / "o" / "feasibility.json").read_text())["warnings"] == [warning]
+
+
 @pytest.mark.parametrize(("accuracy", "says"), [(0.81, "costs 1.00 points of accuracy."), (0.82, "costs no accuracy."),
                                                 (0.8242, "costs no accuracy: it has 0.42 points more than the model without a bound on these rows.")])  # fmt: skip
 def test_what_the_bound_costs_is_said_as_a_gain_where_it_is_one(accuracy, says):

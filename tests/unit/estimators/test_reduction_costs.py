@@ -131,10 +131,10 @@ def test_a_group_with_too_few_rows_is_named_with_what_helps():
     with pytest.warns() as caught:
         fair = fb.Reduction(LogisticRegression(), "demographic_parity <= 0.05").fit(X, y, group)
     said = {one.category: str(one.message) for one in caught}
-    assert "'z' (1)" in said[DataWarning] and "demographic_parity[fewest=20] <= 0.05" in said[DataWarning]
-    assert "fewest=20" in said[ConvergenceWarning] and "FairClassifier" not in said[ConvergenceWarning]
+    assert "'z' (1)" in said[DataWarning] and "demographic_parity[fewest=30] <= 0.05" in said[DataWarning]
+    assert "fewest=30" in said[ConvergenceWarning] and "FairClassifier" not in said[ConvergenceWarning]
     assert fair.fit_report_["small_groups"] and fair.fit_report_["small_groups"][0] == said[DataWarning]
-    without = fb.Reduction(LogisticRegression(), "demographic_parity[fewest=20] <= 0.05")
+    without = fb.Reduction(LogisticRegression(), "demographic_parity[fewest=30] <= 0.05")
     with pytest.warns(DataWarning, match="left out of the bounds"):
         assert without.fit(X, y, group).score(X, y) > fair.score(X, y) + 0.1
 

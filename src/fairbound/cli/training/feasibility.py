@@ -40,6 +40,7 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
         move = "raise" if bound.sense == "at least" else "lower"
         text += f"\n{MORE:,} more held-out rows would {move} the interval's end by\n" + "\n".join(gains)
     text += f"\n\n{found['said']}"
+    text += "".join(f"\nwarning: {line}" for line in found["warnings"])
     if options.out is not None:
         path = atomic_write_text(options.out / "feasibility.json", json_file(found).decode())
         text += f"\nas data  {path}"
