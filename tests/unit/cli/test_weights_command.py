@@ -123,6 +123,7 @@ def test_a_classifier_of_ones_own_and_that_without_bounds_see_weights_of_one_sca
         frame.assign(w=unit * frame["w"] * (1 + (frame["x"] > 1))).to_csv(path, index=False)
         assert run(*usual)["metrics"]["accuracy"] > 0.95
         audit = json.loads((tmp_path / "out" / "audit.json").read_text())
+        assert audit["data"]["train_rows"] + audit["data"]["rows"] == 300  # of a weight above 0
         found.append([audit["constraints"], audit["comparison"]])
     assert found[0] == found[1]
 

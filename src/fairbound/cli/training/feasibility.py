@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fairbound.base.files import atomic_write_text
 from fairbound.cli.bounds import bounds_of_texts, check_of_classes, of_classes_only, of_two_classes
 from fairbound.cli.files.outcome import Outcome, json_file, say
@@ -19,7 +21,7 @@ def run_feasibility(options: FeasibilityOptions) -> Outcome:
     check_of_classes([bound], "feasibility")
     rows = rows_of_options(options, needs_groups=not of_classes_only([bound]), two_classes=of_two_classes([bound]))
     say(
-        f"{rows.name}: a curve of models under tighter and tighter bounds, each judged on half of {len(rows.target):,} rows"
+        f"{rows.name}: a curve of models under tighter and tighter bounds, each judged on half of {rows.counting(np.arange(len(rows))):,} rows"
     )
     chosen = of_options(options, [bound], rows).get_params(deep=False)
     taken = {name: value for name, value in chosen.items() if name not in ("constraint", "certify", "on_insufficient")}

@@ -59,8 +59,8 @@ def fit_reduction(options: FitOptions) -> Outcome:
     for said in parts.identifier_warnings:
         say(said)
     say(
-        f"{rows.name}: {type(estimator).__name__} on {len(train):,} rows under {bounds_in_words(bounds)}; {len(test):,} rows "
-        "are held out."
+        f"{rows.name}: {type(estimator).__name__} on {rows.counting(train):,} rows under {bounds_in_words(bounds)}; "
+        f"{rows.counting(test):,} rows are held out."
     )
     began = time.perf_counter()
     fair = Reduction(
@@ -136,7 +136,7 @@ def _judged(
         classes=rows.classes,
         confidence=options.confidence,
         compare=compare,
-        **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, len(train), rows.classes,
+        **data_facts(rows.name, rows.label, parts.split.words, rows.checksum, rows.counting(train), rows.classes,
                      rows.split_by),
         model={"kind": type(fair.estimator).__name__, "description": f"{options.estimator} under fairbound.Reduction",
                "algorithm": "plug-in" if isinstance(fair.estimator_, ExpectedGain) else "reduction", "seed": options.seed, "seconds": seconds, "steps": facts["fits"]},
