@@ -106,6 +106,34 @@ def test_an_audit_keeps_the_model_that_it_judges_and_refuses_the_folder_of_anoth
     assert (out / "audit.json").read_bytes() == found and names(out) == FITTED
 
 
+def test_a_monitor_does_not_begin_in_the_folder_of_another_run(run, fit, people, tmp_path):
+    out, other = tmp_path / "out", tmp_path / "other"
+    fit(out)
+    watch = ("monitor", *people, *BOUND, "--state")
+    code, _, err = run(*watch, out, "--score", "score>0.5")
+    assert (
+        code == 2 and "is a saved model, and the report would not be of it; write to another folder with --state" in err
+    )
+    assert names(out) == FITTED
+    for _ in range(2):  # beside its own model, and going on without naming it
+        code, _, err = run(*watch, out, "--model", out, "--id", "x")
+        assert code in (0, 1, 3) and names(out) == FITTED | {"monitor.json"}, err
+    assert run("monitor", "--state", out)[0] in (0, 1, 3)
+    fit(other, *OTHER)
+    code, _, err = run(*watch, other, "--score", "score>0.5")
+    assert code == 2 and "holds the report of a run that trained" in err and "decisions.csv" in names(other)
+
+
+def test_no_report_is_written_into_the_folder_of_the_model_itself(run, fit, people, tmp_path):
+    out = tmp_path / "out"
+    fit(out)
+    before = names(out / "model")
+    for command in (("audit", "--out"), ("monitor", *BOUND, "--state")):
+        code, _, err = run(command[0], *people, "--model", out, *command[1:], out / "model")
+        assert code == 2 and "is the folder of the model itself, and the report would stay there" in err
+        assert f"write to another folder with {command[-1]}." in err and names(out / "model") == before
+
+
 def test_an_audit_refuses_the_folder_of_decisions_of_another_run(run, fit, people, tmp_path):
     out = tmp_path / "out"
     fit(out, *OTHER)

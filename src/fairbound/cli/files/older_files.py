@@ -22,7 +22,7 @@ BEGINNINGS = {
 """How the files begin that a command which trains writes beside its model and its report: other files of these names are
 the user's."""
 
-ELSEWHERE = "write to another folder with --out."
+ELSEWHERE = "write to another folder with {}."
 
 
 def left_by_others(folder: Path, written: Collection[str]) -> list[str]:
@@ -33,27 +33,35 @@ def left_by_others(folder: Path, written: Collection[str]) -> list[str]:
     return [name for name in [*model, *beside] if name not in written]
 
 
-def check_no_other_run(folder: Path, judged: Folder | None) -> None:
+def check_no_other_run(folder: Path, judged: Folder | None, option: str = "--out") -> None:
     """Raises: OptionError as `check_no_other_model`, and where `folder` holds the report of a run that trained another model
     than the one judged, and saved none, or none that is there now."""
-    check_no_other_model(folder, judged)
+    check_no_other_model(folder, judged, option)
     try:
         found = json.loads((folder / "audit.json").read_bytes())
         trained, model = found["data"]["train_rows"] is not None, found["model"].get("checksum")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
     if trained and (judged is None or model != f"sha256:{judged.checksum}"):
-        raise OptionError(f"{str(folder)!r} holds the report of a run that trained; {ELSEWHERE}")
+        raise OptionError(f"{str(folder)!r} holds the report of a run that trained; {ELSEWHERE.format(option)}")
 
 
-def check_no_other_model(folder: Path, judged: Folder | None = None) -> None:
+def check_no_other_model(folder: Path, judged: Folder | None = None, option: str = "--out") -> None:
     """Raises: OptionError where `folder` holds a saved model other than the one judged, beside which a report would stand that
-    is not of it."""
+    is not of it, and where it is the model's own folder, in which a report would stay when another is saved there. option:
+    that names the folder."""
     for place in (folder, folder / "model"):
         if files_of_model(place) and (
             judged is None or file_checksum(str(place / "model.json")) != f"sha256:{judged.checksum}"
         ):
-            raise OptionError(f"{str(place)!r} is a saved model, and the report would not be of it; {ELSEWHERE}")
+            raise OptionError(
+                f"{str(place)!r} is a saved model, and the report would not be of it; {ELSEWHERE.format(option)}"
+            )
+    if files_of_model(folder):
+        raise OptionError(
+            f"{str(folder)!r} is the folder of the model itself, and the report would stay there when another is saved in it; "
+            f"{ELSEWHERE.format(option)}"
+        )
 
 
 def _begins(path: Path, start: bytes) -> bool:

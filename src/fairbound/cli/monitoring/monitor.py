@@ -12,6 +12,7 @@ from typing import Any
 from fairbound.audits.decisions import check_decisions_alone, forget_outcomes
 from fairbound.base.errors import OptionError
 from fairbound.cli.bounds import bounds_for, bounds_of_texts
+from fairbound.cli.files.older_files import check_no_other_run
 from fairbound.cli.files.outcome import Outcome, audit_outcome
 from fairbound.cli.files.saved_model import other_column_warnings, trained_on
 from fairbound.cli.judging.audit_facts import OF_TRAINING
@@ -44,6 +45,8 @@ def run_monitor(options: MonitorOptions) -> Outcome:
     folder = None if options.model is None else load_folder(options.model)
     if folder is not None:
         check_classifier(folder, "monitor")
+    if monitor is None:
+        check_no_other_run(options.state, folder, "--state")
     options = _of_decisions(options, monitor)
     said: list[str] = []
     rows, repeated = (0, 0) if monitor is None else (monitor.rows, monitor.repeated)
