@@ -83,7 +83,7 @@ def left_out(findings: Iterable[Mapping[str, Any]]) -> str:
 def _of_few_rows(found: Mapping[str, Any]) -> str:
     """The sentence on the groups that `fewest` leaves out, those of the most rows first."""
     groups = sorted(found["left_out_groups"], key=lambda one: -one["rows"])
-    each = [f"{one['group']} ({rows_and_few(one['rows'], one['fewest'])}{_why_alone(one)})" for one in groups]
+    each = [f"{one['group']} ({_rows_and_few(one)}{_why_alone(one)})" for one in groups]
     return f" Left out (fewest={found['fewest']}): {unspoken(found)}, of which it says nothing: {shortlist(each, 10)}."
 
 
@@ -91,9 +91,15 @@ def _why_alone(group: Mapping[str, Any]) -> str:
     return ", and no other group is left to compare it with" if group.get("alone") else ""
 
 
-def rows_and_few(rows: int, few: int) -> str:
-    """The rows of a group, and how many there are of a label of which it has fewer."""
-    return f"{rows:,} {'row' if rows == 1 else 'rows'}" + ("" if few == rows else f", {few:,} with one of the labels")
+def _rows_and_few(group: Mapping[str, Any]) -> str:
+    """The rows of a group that is left out, and how many there are of the kind of which it has too few."""
+    rows, kind = group["rows"], group.get("kind")
+    few = (
+        ""
+        if kind is None
+        else f", {group['fewest']:,} {kind.replace('rows', 'row', 1) if group['fewest'] == 1 else kind}"
+    )
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}{few}"
 
 
 def unspoken(found: Mapping[str, Any]) -> str:

@@ -89,6 +89,16 @@ def test_rows_are_counted_where_a_value_needs_them(rows):
     found = fb.audit(scores, y, groups, f"equalized_odds[crossed,fewest={n + 1}] <= 0.3", threshold=0)["constraints"][0]
     cell = {one["group"]: one for one in found["left_out_groups"]}["C & F"]
     assert cell["rows"] == of_all and cell["fewest"] <= n
+    positive = fb.audit(scores, y, groups, f"equal_opportunity[crossed,fewest={n + 1}] <= 0.3", threshold=0)[
+        "constraints"
+    ]
+    assert f"C & F ({of_all} rows, {n} positive rows)" in verdicts.left_out(positive)
+    classes = fb.audit(
+        *(np.where(one > 0, "yes", "no") for one in (scores, y)),
+        groups,
+        f"class_equalized_odds[crossed,fewest={n + 1}] <= 0.9",
+    )
+    assert f"C & F ({of_all} rows, {n} rows of the class 'yes')" in verdicts.left_out(classes["constraints"])
     kept = fb.audit(scores, y, groups, f"equal_opportunity[crossed,fewest={n}] <= 0.3", threshold=0)["constraints"][0]
     assert "C & F | y=1" in kept["groups"] and "C & F" not in kept["left_out"]
 

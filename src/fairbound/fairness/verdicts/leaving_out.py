@@ -31,7 +31,7 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
     """Of a bound that states `fewest`, what its finding says of the groups of fewer rows; {} where there are none.
 
     "left_out": their names. "left_out_groups": for each its "group", its "rows", and the "fewest" of them that are behind
-    one of its values, and "alone" (True) where these are enough and no other group is left to compare it with.
+    one of its values, with their "kind" in words where they are not all of its rows, and "alone" (True) where these are enough and no other group is left to compare it with.
     "left_out_rows": how many rows are in one of them. "fewest": as the bound states it.
     occurring: the rows that are judged, or trained on.
     """
@@ -45,10 +45,12 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
         left, whole = found.keep(out), occurring.per_group(found.attributes)
         away |= left.of_rows(given) >= 0
         for g, few in enumerate(rows[:, out].min(0).tolist()):
+            of_all = int(whole[left.codes[g]])
             groups[left.name(g)] = {
                 "group": left.name(g),
-                "rows": int(whole[left.codes[g]]),
+                "rows": of_all,
                 "fewest": int(few),
+                **({} if few == of_all else {"kind": _kind(bound, rows[:, out][:, g])}),
                 **({"alone": True} if alone[g] else {}),
             }
     if not groups:
@@ -59,6 +61,12 @@ def left_out_facts(bound: Any, occurring: Occurring) -> dict[str, Any]:
         "left_out_rows": int(occurring.counts[away].sum()),
         "fewest": bound.fewest,
     }
+
+
+def _kind(bound: Any, rows: np.ndarray) -> str:
+    """What rows those are of which there are the fewest, "positive rows". rows: (R,) of a group, behind each of its values."""
+    condition = bound.conditions()[int(rows.argmin())]
+    return str(bound.row_words(condition)).removesuffix(f" (y = {condition})").replace("row", "rows", 1)
 
 
 def _alone(bound: Any, found: Compared, rows: np.ndarray, kept: np.ndarray) -> np.ndarray:
