@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import lacking, shortlist
-from fairbound.postprocessing.weights import with_weights
+from fairbound.postprocessing.weights import weighted_part, with_weights
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 from fairbound.rows.scores import check_finite_scores
 
@@ -73,7 +73,7 @@ def _saying_why(estimator: Any, X: Any, seen: Sequence[str] = ()) -> Iterator[No
 
 def _reason(estimator: Any, X: Any, words: str, seen: Sequence[str]) -> str | None:
     """What in X or the labels the estimator did not take, as far as X and the words of its error show it, and what to do."""
-    name = type(estimator).__name__
+    name = type(weighted_part(estimator)[0]).__name__  # of a pipeline its last step
     if "Expected: [0 1]" in words:
         return f"{name} takes no labels but 0 and 1. Pass (y == POSITIVE).astype(int), with the value that counts as positive."
     if isinstance(X, Mapping):

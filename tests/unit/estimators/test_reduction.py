@@ -482,8 +482,9 @@ def test_a_classifier_of_labels_0_and_1_alone_is_given_these(positive):
     made = Reduction(TakesCodes(), bound, positive=positive).fit(X, y, groups["sex"])
     plain = Reduction(LogisticRegression(), bound, positive=positive, folds=0).fit(X, y, groups["sex"])
     assert (made.predict(X) == plain.predict(X)).all() and set(made.predict(X)) == {"yes", "no"}
-    with pytest.raises(DataError, match="TakesCodes takes no labels but 0 and 1"):
-        fb.PostProcessor(TakesCodes(), bound).fit(X, y, groups["sex"])
+    for model in (TakesCodes(), make_pipeline(StandardScaler(), TakesCodes())):
+        with pytest.raises(DataError, match="TakesCodes takes no labels but 0 and 1"):
+            fb.PostProcessor(model, bound).fit(X, y, groups["sex"])
 
 
 @pytest.mark.parametrize(
