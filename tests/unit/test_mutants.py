@@ -372,7 +372,7 @@ MUTANTS = {
     "weights: not in training": Mutant("cli/training/fit.py", "rows.y[numbers], groups, rows.weight_of(numbers))", "rows.y[numbers], groups)", "unit/cli/test_weights_command.py"),
     "weights: not in the verdict": Mutant("cli/training/rows.py", '"sample_weight": weight}', '"sample_weight": None}', "unit/cli/test_weights_command.py"),
     "weights: the unit stays": Mutant("rows/weighted.py", "_rounded(unit * sum(rows) / sum(totals), DOUBLE - BITS)", "unit", "unit/estimators/test_unit_of_weights.py"),
-    "weights: equal ones stay": Mutant("rows/weighted.py", "if min(least) == max(largest):", "if False:", "unit/estimators/test_unit_of_weights.py"),
+    "weights: equal ones stay": Mutant("rows/weighted.py", "None if min(least) == max(largest) else weight", "weight", "unit/estimators/test_unit_of_weights.py"),
     "weights: not rounded": Mutant("rows/weighted.py", "_rounded(weight / unit, BITS)", "(weight / unit)", "unit/estimators/test_unit_of_weights.py"),
     "finish: rows of weight 0 stay": Mutant("optim/last_linear.py", "counted(weight, targets, places, hidden, _with_missing(groups))", "(weight, targets, places, hidden, _with_missing(groups))", "unit/optim/test_finishing.py"),
     "weights: of other rows": Mutant("cli/training/rows.py", "self.weight[rows]", "self.weight[::-1][rows]", "unit/cli/test_weights_command.py"),

@@ -41,9 +41,9 @@ from fairbound.fairness.verdicts.leaving_out import enough, left_out_facts
 from fairbound.rows.doubtful import doubtful_groups, unknown_groups
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
-from fairbound.rows.reading import column_array
+from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import decided_scores
-from fairbound.rows.weighted import counted, scaled_weights, unequal_weights
+from fairbound.rows.weighted import counted, scaled_weights
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
 BISECTIONS = 60
@@ -95,7 +95,7 @@ def compare(
         raise DataError(
             f"compare needs as many scores of both as labels, {len(target)}; got {sizes[0]} and {sizes[1]}."
         )
-    w = scaled_weights(unequal_weights(sample_weight, len(target)))
+    w = scaled_weights(read_weights(sample_weight, len(target)))
     groups = Groups.of_rows(sensitive_features, len(target))
     check_groups(bounds, groups.attributes or None)
     labels = tuple(str(label_text(v)) for v in known or meant or (0, 1))

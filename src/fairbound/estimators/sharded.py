@@ -18,7 +18,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.parameter_checks import check_distributed, classifier_bounds
 from fairbound.rows.groups import MISSING, Groups, check_whole, natural_order
 from fairbound.rows.labels import kind_of_label, sound_labels
-from fairbound.rows.reading import LEAST, MOST, column_values, factorised, number_column
+from fairbound.rows.reading import LEAST, MOST, WIDEST, column_values, factorised, number_column
 from fairbound.rows.shards import ALONE, Processes, Shards, all_or_none
 
 OWN = ("random_state", "progress", "verbose")
@@ -127,8 +127,9 @@ def _sound(y: Any) -> tuple[np.ndarray, str]:
 
 
 def check_weighted(weight: Any, shards: Shards) -> None:
-    """Raises: DataError where rows have a weight in one process, None for none, and not in another, and where those of a
-    process are so large or small that it would read them in a unit of its own."""
+    """Raises: DataError where rows have a weight in one process, None for none, and not in another, where those of a
+    process are so large or small that it would read them in a unit of its own, and where one above 0 is less than a 1e30th
+    of another process's."""
     given = shards.gather(weight is not None)
     if len(set(given)) > 1:
         raise DataError(
@@ -137,12 +138,21 @@ def check_weighted(weight: Any, shards: Shards) -> None:
         )
     if weight is None or shards.alone:
         return
-    for place, largest in enumerate(shards.gather(float(number_column("sample_weight", weight).max()))):
+    own = number_column("sample_weight", weight)
+    parts = shards.gather((float(own.max()), float(own[own > 0].min(initial=np.inf))))
+    most, least = (list(part) for part in zip(*parts, strict=True))
+    for place, largest in enumerate(most):
         if not LEAST < largest < MOST:
             raise DataError(
                 f"the largest sample_weight of process {place} (counting from 0) is {largest:g}; give the weights of all processes in "
                 f"another unit, so that the largest of each lies between {LEAST:g} and {MOST:g}."
             )
+    if min(least) < max(most) / WIDEST:
+        raise DataError(
+            f"sample_weight lies too far apart: {min(least):g} in process {least.index(min(least))} (counting from 0) and "
+            f"{max(most):g} in process {most.index(max(most))}, more than {WIDEST:g} times as much. Rows that are not to count "
+            "take the weight 0."
+        )
 
 
 def same_groups(groups: Groups | None, shards: Shards, checked: bool = False) -> Groups | None:

@@ -14,7 +14,7 @@ from fairbound.fairness.scored import Scored
 from fairbound.ranking.documents import Documents
 from fairbound.rows.groups import Groups
 from fairbound.rows.labels import as_decisions, class_tuple, labels_of, two_valued
-from fairbound.rows.reading import column_array, warn_of_order
+from fairbound.rows.reading import column_array, read_weights, warn_of_order
 from fairbound.rows.scores import decided_scores, refuse_decisions
 from fairbound.rows.weighted import unequal_weights
 
@@ -62,7 +62,7 @@ def measure(
         refuse_positive(bound, positive)
         rows = read_numbers(scores, y) if "predictions" in bound.needs else read_predictions(scores, y, classes)
         of_rows = Groups.of_rows(sensitive_features, len(rows), "predictions")
-        weight = unequal_weights(sample_weight, len(rows))
+        weight = unequal_weights(read_weights(sample_weight, len(rows)))
         return bound.measure(replace(rows, groups=of_rows, weight=weight))
     if y is None:
         if bound.reads_labels:
@@ -77,7 +77,7 @@ def measure(
     groups = Groups.of_rows(sensitive_features, len(s))
     if "scores" in bound.needs:
         refuse_decisions(read_as, on_losses=bound.judged_from == "losses")
-    weight = unequal_weights(sample_weight, len(s))
+    weight = unequal_weights(read_weights(sample_weight, len(s)))
     return bound.measure(Scored(target, decided, ("0", "1"), s, groups, weight))
 
 

@@ -20,6 +20,8 @@ from fairbound.base.errors import DataError, DataWarning
 Frame = nw.DataFrame[Any]
 LEAST, MOST = 1e-100, 1e100
 """Between these the largest weight of some rows lies, or their weights are taken in units of it, as sums would overflow."""
+WIDEST = 1e30
+"""How many times the smallest weight above 0 the largest may be: models and sums in single precision hold no more."""
 
 
 def frame_of(table: Any) -> Frame | None:
@@ -239,7 +241,7 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     overflow.
 
     Raises: DataError for another length, and for weights that are no numbers, negative, not finite or all zero, naming the
-        first such row.
+        first such row, or of which one above 0 is less than a 1e30th of another, naming both.
     """
     if sample_weight is None:
         return np.ones(n)
@@ -253,4 +255,10 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
         row = int(wrong.argmax())
         what = f"row {row} (counting from 0) has {column[row]:g}" if wrong.any() else "all are 0"
         raise DataError(f"sample_weight must be finite, non-negative and not all zero, and {what}.")
+    small, large = np.where(column > 0, column, np.inf).argmin(), column.argmax()
+    if column[small] < column[large] / WIDEST:
+        raise DataError(
+            f"sample_weight lies too far apart: row {small} (counting from 0) has {column[small]:g} and row {large} has "
+            f"{column[large]:g}, more than {WIDEST:g} times as much. Rows that are not to count take the weight 0."
+        )
     return column if LEAST < column.max() < MOST else column / column.max()

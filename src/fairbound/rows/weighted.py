@@ -58,14 +58,12 @@ def scaled_weights(weight: np.ndarray | None, shards: Shards = ALONE) -> np.ndar
     They are the same to the last digit in every unit, and multiples of the smallest weight stay exact ones: of the weights
     over the smallest and of its share of the mean those binary digits are kept whose product is exact.
     """
+    weight = unequal_weights(weight, shards)
     if weight is None:
         return None
-    smallest = weight[weight > 0].min(initial=np.inf)
-    parts = shards.gather((weight.min(), weight.max(), smallest, weight.sum(), len(weight)))
-    least, largest, units, totals, rows = zip(*parts, strict=True)
-    if min(least) == max(largest):
-        return None
-    unit = max(min(units), 1e-200 * max(largest))
+    parts = shards.gather((weight[weight > 0].min(initial=np.inf), weight.sum(), len(weight)))
+    units, totals, rows = zip(*parts, strict=True)
+    unit = min(units)
     return _rounded(weight / unit, BITS) * _rounded(unit * sum(rows) / sum(totals), DOUBLE - BITS)
 
 
@@ -75,10 +73,12 @@ def _rounded(values: Any, bits: int) -> Any:
     return np.ldexp(np.round(np.ldexp(digits, bits)), exponent - bits)
 
 
-def unequal_weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    """(n,) the weights of n rows, None for none and where all of them are equal. Raises: DataError as `read_weights`."""
-    weight = None if sample_weight is None else read_weights(sample_weight, n)
-    return None if weight is None or weight.min() == weight.max() else weight
+def unequal_weights(weight: np.ndarray | None, shards: Shards = ALONE) -> np.ndarray | None:
+    """The weights (n,), None for none and where those of all processes are equal."""
+    if weight is None:
+        return None
+    least, largest = zip(*shards.gather((weight.min(), weight.max())), strict=True)
+    return None if min(least) == max(largest) else weight
 
 
 def weights_of_fit(sample_weight: Any, n: int) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning
+from fairbound.estimators.sharded import check_weighted
 from fairbound.rows.reading import read_weights
 from fairbound.rows.weighted import kish_size, uneven_words
 
@@ -44,6 +45,7 @@ FITS = {
         ),
         (pd.Series([1, pd.NA, 3, 4], dtype=object), r"must be numbers, and row 1 \(counting from 0\) has <NA>"),
         (np.zeros(4), "all are 0"),
+        ([3, 0, 1e-35, 4], r"too far apart: row 2 \(counting from 0\) has 1e-35 and row 3 has 4"),
     ],
 )
 def test_a_weight_that_is_none_is_named_by_its_row(given, said):
@@ -51,6 +53,27 @@ def test_a_weight_that_is_none_is_named_by_its_row(given, said):
         read_weights(given, 4)
     with pytest.raises(DataError, match=f"sample_weight.*{said}"):
         fb.FairClassifier().fit(X[:4], [0, 1, 0, 1], sample_weight=given)
+
+
+def test_an_audit_names_rows_whose_weights_lie_too_far_apart():
+    """Over the largest the first was 0, so that the rows of group a seemed to be fewer than they are."""
+    said = r"row 0 \(counting from 0\) has 1e-300 and row 1 has 1e\+300"
+    given = [0, 1, 1, 0], [0, 1, 0, 0], list("abab")
+    for ask in (lambda **w: fb.audit(*given, PARITY, **w), lambda **w: fb.measure(PARITY, *given, **w)):
+        with pytest.raises(DataError, match=said):
+            ask(sample_weight=[1e-300, 1e300, 1, 1])
+    assert fb.audit(*given, PARITY, sample_weight=[1e-14, 1e15, 1, 0])
+
+
+def test_processes_whose_weights_lie_too_far_apart_are_named():
+    class Two:
+        alone = False
+
+        def gather(self, value):
+            return [value, value] if isinstance(value, bool) else [value, (1e-20, 1e-35)]
+
+    with pytest.raises(DataError, match=r"too far apart: 1e-35 in process 1 \(counting from 0\) and 2 in process 0"):
+        check_weighted(np.array([0, 1.0, 2.0]), Two())
 
 
 def test_kish_size_is_between_one_row_and_all():
