@@ -220,16 +220,21 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
 
     def _over_training(self, trained: Trained, scaled: Sequence[Any]) -> dict[str, Any]:
         """The trajectory of training, which knew the labels and the bounds `scaled`, in units of the labels."""
-        found, stated = trajectory(trained.solution.records, trained.problem.plan), self.constraints_
+        plan, stated = trained.problem.plan, self.constraints_
+        found = trajectory(trained.solution.records, plan)
+        units = [bound.unit(self.scale_) for bound in stated]
+        bound_of = dict(zip(plan.names, plan.notion_of.tolist(), strict=True))
         in_units = {
-            own.text: (found["constraints"][b.text], own.unit(self.scale_))
-            for own, b in zip(stated, scaled, strict=True)
+            own.text: (found["constraints"][b.text], unit) for own, b, unit in zip(stated, scaled, units, strict=True)
         }
         return found | {
             "loss": _times(found["loss"], self.scale_**2),
             "constraints": {text: _times(values, unit) for text, (values, unit) in in_units.items()},
             "bounds": {bound.text: float(bound.stated) for bound in stated},
-            "multipliers": {_named_as(name, stated, scaled): v for name, v in found["multipliers"].items()},
+            "multipliers": {
+                _named_as(name, stated, scaled): _times(values, self.scale_**2 / units[bound_of[name]])
+                for name, values in found["multipliers"].items()
+            },
         }
 
     # -- predicting ---------------------------------------------------------------------------------------------

@@ -193,3 +193,18 @@ def test_labels_all_alike_are_said_to_be(value, weights):
         warnings.simplefilter("error", DataWarning)
         varied = fb.FairRegressor().fit(X, np.r_[np.full(699, value), value + 1])
     assert not any("nothing to learn" in said for said in varied.fit_report_["warnings"])
+
+
+@pytest.mark.parametrize(("text", "number"), [("residual_gap", 0.2), ("group_squared_error", 1.0)])
+def test_multipliers_say_by_how_much_the_loss_falls_where_the_bound_is_looser(text, number):
+    """In squared units of the label for one of the bound."""
+    X, y = rows()
+    unit, step = 1000.0, 0.005
+    size = unit if text == "residual_gap" else unit**2
+    fits = [
+        fb.FairRegressor(f"{text} <= {size * (number + by)!r}", options=fb.TableOptions(knots=0)).fit(X, unit * y, SEX)
+        for by in (-step, 0, step)
+    ]
+    loss = [fit.fit_report_["train_loss"] for fit in fits]
+    multipliers = sum(values[-1] for values in fits[1].trajectory_["multipliers"].values())
+    assert multipliers == pytest.approx((loss[0] - loss[2]) / (2 * step * size), rel=0.01)
