@@ -24,6 +24,7 @@ from fairbound.estimators.certificates.candidates import SMOOTH, tightened
 from fairbound.estimators.certificates.certificate import report_of
 from fairbound.estimators.certificates.certifying import divided
 from fairbound.estimators.certificates.judged_models import Judged, excess, fall_back, half_width, pareto
+from fairbound.estimators.facts.fit_report import UNDER_FEW_ROWS
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.fairness.notions import constraints
 from fairbound.report import schema
@@ -378,8 +379,34 @@ def test_no_warning_is_about_a_bound_that_nobody_stated():
     facts = {"constraints": [{"text": "demographic_parity <= 0.01", "train_value": 0.0}], "notes": []}
     kept = [f"{BOUND}: few rows", "Column 'x' was dropped."]
     said = {"warnings": ["demographic_parity <= 0.01: too few rows", *kept]}
-    made = report_of(facts | said, constraints(BOUND), {"rows": {"train": 1, "choose": 1, "certify": 1}})
+    made = report_of(
+        facts | said, constraints(BOUND), {"rows": {"train": 1, "choose": 1, "certify": 1}, "verdict": "met"}
+    )
     assert made["warnings"] == kept
+
+
+@pytest.mark.parametrize(("trained", "verdict"), [(0.01, "insufficient"), (0.01, "met"), (0.1, "insufficient")])
+def test_groups_too_few_for_a_tighter_bound_alone_are_not_blamed_for_a_model_that_learnt_nothing(trained, verdict):
+    text, help_ = f"demographic_parity <= {trained:g}", UNDER_FEW_ROWS.format("")
+    learnt = f"It is no more accurate than a constant. {help_}"
+    facts = {
+        "constraints": [{"text": text, "train_value": 0.0}],
+        "notes": [],
+        "warnings": [f"{text}: few rows", learnt],
+    }
+    facts |= {"nothing_learnt": learnt, "what_may_help": help_}
+    certificate = {"rows": {"train": 1, "choose": 1, "certify": 1}, "verdict": verdict}
+    made = report_of(facts, constraints(BOUND), certificate)
+    if trained == 0.1:
+        assert made["nothing_learnt"] == learnt and made["warnings"] == facts["warnings"]
+        return
+    held = (
+        "was trained under {}, tighter"
+        if verdict == "met"
+        else "is the most cautious model tried, trained under {}; none"
+    )
+    assert held.format(text) in made["what_may_help"] and "Groups of few rows" not in made["nothing_learnt"]
+    assert made["what_may_help"] in made["nothing_learnt"] and made["warnings"] == [made["nothing_learnt"]]
 
 
 @pytest.mark.parametrize("rare", [1, 60])

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairbound.base.verdicts import about, direction, left_out, odds, of_each, of_left_out
 from fairbound.estimators.certificates.judged_models import Judged, half_width
+from fairbound.estimators.facts.fit_report import FEW_ROWS
 from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.validation import CONFIRM
 from fairbound.fairness.bound import Bound
@@ -139,6 +140,29 @@ def _of_stated(
     return [one for one in advice if not (one["fault"] == "inactive" and one["said"].startswith(tighter))]
 
 
+def _nothing_learnt(
+    facts: dict[str, Any], trained: Sequence[dict[str, Any]], stated: Sequence[Bound], met: bool
+) -> dict[str, Any]:
+    """What the report says of a model that has learnt nothing, where its own advice is of groups that have too few rows for
+    tighter bounds than those stated; {} of others."""
+    under = [t["text"] for t, b in zip(trained, stated, strict=True) if t["text"] not in (None, b.text)]
+    learnt, own = facts.get("nothing_learnt"), facts.get("what_may_help")
+    if not under or learnt is None or own is None or not own.startswith(FEW_ROWS):
+        return {}
+    held = f"trained under {' and '.join(under)}"
+    said = (
+        f"It was {held}, tighter than stated."
+        if met
+        else f"It is the most cautious model tried, {held}; none could be confirmed."
+    )
+    said += " Models held to less had more choice: give more rows, so that such a one may be confirmed, or loosen the bound."
+    return {
+        "nothing_learnt": learnt.replace(own, said),
+        "what_may_help": said,
+        "warnings": [line.replace(own, said) for line in facts["warnings"]],
+    }
+
+
 def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[str, Any]) -> dict[str, Any]:
     """The report of the model taken, which speaks of the stated bounds and says what it was trained under."""
     under = facts["constraints"]
@@ -165,6 +189,7 @@ def report_of(facts: dict[str, Any], stated: Sequence[Bound], certificate: dict[
         for name in ("warnings", "small_groups")
         if name in facts
     }
+    own |= _nothing_learnt(facts | own, trained, stated, certificate["verdict"] == "met")
     return {
         "certificate": certificate,
         **facts,

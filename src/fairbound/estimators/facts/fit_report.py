@@ -44,9 +44,10 @@ from fairbound.tables import EncodeReport, TableEncoder
 WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
 UNDER_BOUNDS = "{}rain longer (a larger budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell too little of the label."
 """What to do about a model that is no better than a constant: without bounds, and under them, with what `_untried` begins."""
+FEW_ROWS = "Groups of few rows leave it hardly another choice, whatever the method or the budget: "
 UNDER_FEW_ROWS = (
-    "Groups of few rows leave it hardly another choice, whatever the method or the budget: {}merge them with others, mark their "
-    "values missing, or loosen the bound; where a model without the bound is no better, the features tell too little of the label."
+    FEW_ROWS
+    + "{}merge them with others, mark their values missing, or loosen the bound; where a model without the bound is no better, the features tell too little of the label."
 )
 """The same where the value of a group moves in steps above the bound."""
 UNDER_EQUALITY = "A bound of 0 leaves it hardly another choice, whatever the method or the budget: state the difference that you can accept."
@@ -106,8 +107,6 @@ def fit_report(
     help_ = _what_may_help(trained, below, near)
     weighted = weighted_accuracy(problem, solution.x)
     nothing_learnt, may_help = _nothing_learnt(trained, common, _share_alike(problem, aim, solution.x), weighted, help_)
-    if nothing_learnt is not None and (more := shrunk_words(trained)):
-        nothing_learnt, may_help = f"{nothing_learnt} {more}", f"{may_help} {more}"
     shrunk += [] if weighted is None else [WEIGHTED.format(weighted)]
     if nothing_learnt is not None:
         cautions.append(nothing_learnt)
@@ -189,6 +188,8 @@ def _nothing_learnt(
         )
     else:
         return None, None
+    if more := shrunk_words(trained):
+        may_help += f" {more}"
     said += f" {may_help}"
     if common is not None and common >= MOST:
         said += (
