@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbound.confidence.betting import CAP, mean_limits
+from fairbound.confidence.betting import CAP, likely_width, mean_limits
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.means import ASYMPTOTIC_ROWS, mean_bounds, mean_rows_needed, moments, welch_bounds
 from fairbound.confidence.single import bernstein_width, clopper_pearson, effective_trials
@@ -170,7 +170,7 @@ def test_rows_needed_for_welch_is_the_first_number_that_decides():
     said = [welch_bounds(means, variances, rows * shares, PAIR).verdict(0.25) for rows in (n - 1, n)]
     assert said == ["insufficient", "met"]
     few = mean_rows_needed([0.9, 0.1], variances, shares, PAIR, 0.05)
-    assert few == ASYMPTOTIC_ROWS / 0.2
+    assert few == pytest.approx(ASYMPTOTIC_ROWS / 0.2, abs=3)
     assert mean_rows_needed([0.4, 0.4], [0.1, 0.1], [0.5, 0.5], PAIR, 0.0) is None
 
 
@@ -185,8 +185,36 @@ def test_rows_needed_for_guaranteed_bounds_are_about_the_rows_that_decide():
         found = (mean_bounds(rng.random(rows) < 0.1, cell, 2, PAIR, low=0, high=1) for _ in range(100))
         met.append(sum(bounds.verdict(0.05) == "met" for bounds in found))
     assert met[0] >= stats.binom.ppf(1e-4, 100, 0.5) and met[1] <= stats.binom.ppf(1 - 1e-4, 100, 0.5)
-    constant = mean_rows_needed(rate, [0.0, 0.0], shares, PAIR, 0.05, low=0, high=3)
-    assert constant == np.ceil(2 * 3 * np.log(2 / 0.05) / (3 * 0.5 * 0.05))  # two cells of half the rows
+    constant, said = mean_rows_needed(rate, [0.0, 0.0], shares, PAIR, 0.05, low=0, high=3), []
+    for rows in (int(0.9 * constant), int(1.1 * constant)):
+        found = mean_bounds(np.full(rows, 0.1), np.arange(rows) % 2, 2, PAIR, low=0, high=3)
+        said.append(found.verdict(0.05))
+    assert said == ["insufficient", "met"]
+
+
+def test_rows_needed_for_welch_heed_that_every_group_needs_some_by_chance():
+    """Two groups of 8 % of the rows each: where each is expected to have 200, both had them in a fifth of samples."""
+    rng, shares = np.random.default_rng(0), np.array([0.08, 0.08, 0.84])
+    pairs = Contrasts(np.array([(a, b) for a in range(3) for b in range(3) if a != b]), np.tile([1.0, -1.0], (6, 1)))
+    n = mean_rows_needed([0.4] * 3, [1.0] * 3, shares, pairs, 2.0)
+    enough = (rng.multinomial(n, shares, 4000) >= ASYMPTOTIC_ROWS).all(1).mean()
+    assert 0.45 < enough < 0.55
+    one = mean_rows_needed([0.4, 3.4, 0.4], [1.0] * 3, shares, pairs, 2.0)
+    assert 0.45 < (rng.binomial(one, 0.08, 4000) >= ASYMPTOTIC_ROWS).mean() < 0.6
+
+
+@pytest.mark.parametrize("level", [0.05, 0.005])
+@pytest.mark.parametrize("n", [30, 100, 1000])
+def test_how_far_limits_of_bets_lie_is_known_beforehand(n, level):
+    """To 10 % where values vary little, to 20 % of losses that are mostly near 0."""
+    rng = np.random.default_rng(0)
+    for draw, close in ((lambda m: 0.5 + rng.normal(0, 0.03, m), 0.1), (lambda m: rng.beta(0.5, 9.5, m), 0.2)):
+        many = draw(100_000)
+        lower, upper = mean_limits(values := draw(50 * n), np.repeat(np.arange(50), n), 50, level)
+        found = values.reshape(50, n).mean(1)
+        mean = np.array([many.mean(), 1 - many.mean()])
+        expected = likely_width(mean, np.full(2, many.var()), np.full(2, n), level)
+        assert np.array([np.mean(found - lower), np.mean(upper - found)]) == pytest.approx(expected, rel=close)
 
 
 # ---- weights

@@ -565,6 +565,8 @@ MUTANTS = {
     "betting: half of the capital": Mutant("confidence/betting.py", "target = np.log(1 / level)", "target = np.log(0.5 / level)", "claims/test_mean_intervals.py"),
     "betting: a bet that sees its own row": Mutant("confidence/betting.py", "before((w * (x - mean)) ** 2)) / (earlier + 1)", "before((w * (x - mean)) ** 2) + (w * (x - mean)) ** 2) / (earlier + 1)", "claims/test_mean_intervals.py"),
     "betting: weights left out": Mutant("confidence/betting.py", "np.minimum(bet, CAP / m) * w * (x - m)", "np.minimum(bet, CAP / m) * (x - m)", "claims/test_mean_intervals.py"),
+    "betting: rows needed as if the variance were known": Mutant("confidence/betting.py", "0.25 + earlier * variance", "1e-9 + earlier * variance", "claims/test_mean_intervals.py"),
+    "Welch: rows needed as if each group got its share": Mutant("confidence/means.py", "np.where(likely < power, np.inf,", "np.where(likely < 0.01, np.inf,", "claims/test_mean_intervals.py"),
     "Welch: variance of one row": Mutant("confidence/means.py", "contrasts.coefficient**2 * (v / safe)", "contrasts.coefficient**2 * (v / safe**0.5)", "claims/test_mean_intervals.py"),
     "Welch: freedom": Mutant("confidence/means.py", "(parts**2 / (safe - 1)", "(parts**2 / (safe)", "claims/test_mean_intervals.py"),
     "Welch: no Bonferroni": Mutant("confidence/means.py", "check_level(alpha) / len(contrasts), least_rows)", "check_level(alpha), least_rows)", "claims/test_mean_intervals.py"),

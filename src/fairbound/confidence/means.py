@@ -18,10 +18,10 @@ import numpy as np
 from scipy import special
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.confidence.betting import mean_limits
+from fairbound.confidence.betting import likely_width, mean_limits
 from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
 from fairbound.confidence.rates import check_cells
-from fairbound.confidence.rows_needed import fewest_rows
+from fairbound.confidence.rows_needed import Correlation, fewest_rows
 from fairbound.confidence.single import check_level
 
 ASYMPTOTIC_ROWS = 200  # fewest (effective) rows of a cell for Welch's t; docs/intervals.md
@@ -132,11 +132,13 @@ def mean_rows_needed(
     low: float | None = None,
     high: float | None = None,
     power: float = 0.5,
+    correlation: Correlation | None = None,
 ) -> int | None:
     """``rate_rows_needed`` for means that stay as observed, with the observed variances of one row (K,).
 
-    Without a range: for ``welch_bounds``. With low and high: for ``mean_bounds``, whose width is not known before the
-    rows are; it is estimated by Bernstein's ``sqrt(2 v L / n) + (high - low) L / (3 n)``, L = log(1 / level).
+    Without a range: for ``welch_bounds``, with the chance that its cells get ASYMPTOTIC_ROWS of so many rows. With low and high: for ``mean_bounds``, whose width is not known before the
+    rows are; it is that of ``likely_width``.
+    correlation: of the means, as of `fewest_rows`.
     """
     m, s = check_cells(means, shares, "means")
     _, v, s = _samples(m, variances, s, contrasts)
@@ -146,16 +148,30 @@ def mean_rows_needed(
         raise OptionError(f"the range of the values needs low < high, got low={low}, high={high}.")
     check_level(alpha)
     sides = max(int(contrasts.sides(len(m)).sum()), 1)
+    used = np.unique(contrasts.index[contrasts.coefficient != 0])
 
     def upper(which: Contrasts, n: int, together: int) -> np.ndarray:
         if low is None or high is None:
-            return which.of(m) + _welch_width(v, n * s, which, alpha / together, ASYMPTOTIC_ROWS)
+            likely = np.where(which.coefficient != 0, _chance_of_enough(n, s)[which.index], 1.0).prod(-1)
+            if together == 1:  # to be met, all need enough
+                likely = np.minimum(likely, _chance_of_enough(n, s[used]).prod())
+            return np.where(likely < power, np.inf, which.of(m) + _welch_width(v, n * s, which, alpha / together, 2))
         log = float(np.log((_terms(contrasts) if together == 1 else sides) / alpha))
-        single = np.sqrt(2 * v * log / (n * s)) + (high - low) * log / (3 * n * s)
+        below, above = (
+            likely_width(np.clip(side / (high - low), 0.0, 1.0), v / (high - low) ** 2, n * s, np.exp(-log))
+            for side in (m - low, high - m)
+        )
+        far = (high - low) * np.where(which.coefficient > 0, above[which.index], below[which.index])
         shares = np.sqrt(2 * log * which.moved_by_shares(n * s))
-        return which.of(m) + (np.abs(which.coefficient) * single[which.index]).sum(-1) + shares
+        return which.of(m) + (np.abs(which.coefficient) * far).sum(-1) + shares
 
-    return fewest_rows(contrasts, m, bound, upper, alpha, power, deviation=np.sqrt(v / s))
+    return fewest_rows(contrasts, m, bound, upper, alpha, power, deviation=np.sqrt(v / s), correlation=correlation)
+
+
+def _chance_of_enough(n: int, shares: np.ndarray) -> np.ndarray:
+    """(K,) about how probably cells with these shares of n rows get ASYMPTOTIC_ROWS of them."""
+    more = n * shares - ASYMPTOTIC_ROWS + 0.5
+    return special.ndtr(more / np.sqrt(np.maximum(n * shares * (1 - shares), 1e-12)))
 
 
 def _samples(

@@ -162,6 +162,27 @@ def test_few_queries_are_not_enough():
     assert found["verdict"] == "insufficient" and "two groups" in found["why"]
 
 
+@pytest.mark.parametrize("bound", [0.02, 0.05])
+def test_so_many_queries_decide_about_as_often_as_not_where_limits_are_those_of_bets(bound):
+    """Few queries that differ little have limits that narrow about as their number, and not as its root: up to ten times the
+    rows were asked for."""
+    rng = np.random.default_rng(0)
+    group, score = rng.integers(0, 2, 800), rng.normal(size=800)
+    group[::10], group[1::10] = 0, 1
+
+    def judged(queries):
+        rows = (queries[:, None] * 10 + np.arange(10)).ravel()
+        qid = np.repeat(np.arange(len(queries)), 10)
+        label = np.arange(len(rows)) % 2
+        return fb.audit(score[rows], label, group[rows], f"exposure_parity <= {bound}", qid=qid)["constraints"][0]
+
+    found = judged(np.arange(80))
+    assert found["value"] < bound / 2 and found["verdict"] == "insufficient"
+    n = found["rows_needed"] // 10
+    decided = sum(judged(rng.integers(0, 80, n))["verdict"] != "insufficient" for _ in range(40))
+    assert stats.binom.ppf(1e-4, 40, 0.4) <= decided <= stats.binom.ppf(1 - 1e-4, 40, 0.7)
+
+
 def test_so_many_queries_decide_about_as_often_as_not_where_groups_are_ranked_alike():
     """60 samples of the queries measured, taken as the truth; the rows for the same measurement again decided 5 of 60."""
     rng, text = np.random.default_rng(0), "pairwise_parity[inter] <= 0.1"

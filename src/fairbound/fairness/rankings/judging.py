@@ -6,7 +6,7 @@ asymptotic ones (`confidence.clusters`); docs/ranking.md has how often they err.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy import special
 from fairbound.base.errors import EmptyGroupError
 from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
-from fairbound.confidence.means import mean_bounds
+from fairbound.confidence.means import mean_bounds, mean_rows_needed, moments
 from fairbound.confidence.rows_needed import Together
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored
@@ -76,13 +76,34 @@ class RankingSums:
     def bounds(self, scores: np.ndarray, alpha: float, whole: float) -> GapBounds:
         """Bounds of the largest sum for scores (n,). alpha: of the lower bound; whole: of the upper bound of a ratio of
         sums, which does not share its error with other sets of attributes."""
-        u, d = self.statistic.counted(scores), self.statistic.denominators()
         contrasts = Contrasts(self.index, self.coefficient)
         low, high = self.statistic.low, self.statistic.high
         if not self.is_mean:
+            u, d = self.statistic.counted(scores), self.statistic.denominators()
             return ratio_of_sums_bounds(u, d, contrasts, alpha, low=low, high=high, whole=whole)
+        return mean_bounds(*self._of_queries(scores), contrasts, alpha, low=low, high=high)
+
+    def _of_queries(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """(Q K,) quantities of every query for scores (n,), where they are means; which one each is, -1 where the query does
+        not count; and K."""
+        u, d = self.statistic.counted(scores), self.statistic.denominators()
         cell = np.where(d > 0, np.arange(d.shape[1]), -1)
-        return mean_bounds(u.ravel(), cell.ravel(), d.shape[1], contrasts, alpha, low=low, high=high)
+        return u.ravel(), cell.ravel(), d.shape[1]
+
+    def documents_needed(self, scores: np.ndarray, bound: float, alpha: float) -> int | None:
+        """About how many documents of such queries decide as often as not, where the quantities are means. alpha: as of
+        `bounds`."""
+        values, cell, size = self._of_queries(scores)
+        means, variances, counts = moments(values, cell, size)
+        used, place = np.unique(self.index, return_inverse=True)
+        apart = np.where(cell >= 0, values - np.nan_to_num(means)[cell], 0.0).reshape(-1, size)[:, used]
+        spread = np.sqrt((apart**2).sum(0))
+        together = (apart.T @ apart) / np.maximum(spread * spread[:, None], 1e-300)
+        return mean_rows_needed(
+            means[used], variances[used], counts[used] / len(scores),
+            Contrasts(place.reshape(self.index.shape), self.coefficient), bound, alpha,
+            low=self.statistic.low, high=self.statistic.high, correlation=lambda a, b: together[a, b],
+        )  # fmt: skip
 
 
 def measured_ranking(bound: Any, rows: Scored, documents: Documents) -> float:
@@ -97,9 +118,11 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
         made = bound.sums(documents, "drop")
     except EmptyGroupError as error:
         return stated_facts(bound, rows) | nothing_found(str(error))
-    assert rows.scores is not None
+    scores = rows.scores
+    assert scores is not None
     total = sum(len(one.names) for one in made)
-    found = joined([one.bounds(rows.scores, alpha * len(one.names) / total, alpha) for one in made])
+    levels = [alpha * len(one.names) / total for one in made]
+    found = joined([one.bounds(scores, level, alpha) for one, level in zip(made, levels, strict=True)])
     names = [name for one in made for name in one.names]
     few = f"Fewer than {CLUSTERS} held-out queries measure one of the groups; give more queries."
     groups = {
@@ -114,7 +137,7 @@ def judge_ranking(bound: Any, rows: Scored, documents: Documents, alpha: float) 
         names.__getitem__,
         groups,
         MEANS if made[0].is_mean else RATIOS,
-        lambda: _rows_needed(found, float(bound.bound), len(rows), None if made[0].is_mean else alpha),
+        lambda: _documents_needed(made, scores, found, float(bound.bound), levels, alpha),
         missing=without_rows(bound, rows, (name for one in made for name in one.dropped)),
         unit="query",
         why=None if np.isfinite(found.upper) else few,
@@ -152,10 +175,32 @@ def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding
     }
 
 
-def _rows_needed(found: GapBounds, bound: float, rows: int, alpha: float | None) -> int | None:
-    """About how many documents of such queries decide as often as not, as limits narrow with the root of their number.
-    To be met, all sums must be found within the bound at once; they are taken as sums of independent quantities.
-    alpha: None for guaranteed limits, which lie so much further than what new queries move that this is left out."""
+def _documents_needed(
+    made: Sequence[RankingSums],
+    scores: np.ndarray,
+    found: GapBounds,
+    bound: float,
+    levels: Sequence[float],
+    alpha: float,
+) -> int | None:
+    """About how many documents of such queries decide as often as not. levels: of the sums of each set of attributes."""
+    if not made[0].is_mean:
+        return _times_as_many(found, bound, len(scores), alpha)
+    breaks = found.value > bound
+    each = [
+        one.documents_needed(scores, bound, level)
+        for one, level in zip(made, levels, strict=True)
+        if not breaks or one.values(scores).max() > bound
+    ]
+    known = [n for n in each if n is not None]
+    if breaks:
+        return min(known, default=None)
+    return max(known) if len(known) == len(each) else None
+
+
+def _times_as_many(found: GapBounds, bound: float, documents: int, alpha: float) -> int | None:
+    """The same of ratios, whose limits narrow with the root of the number of queries. To be met, all sums must be found
+    within the bound at once; they are taken as sums of independent quantities."""
     met = found.value <= bound
     far, room = (found.uppers - found.estimates, bound - found.estimates) if met else (
         np.array([found.value - found.lower]), np.array([found.value - bound])
@@ -163,8 +208,8 @@ def _rows_needed(found: GapBounds, bound: float, rows: int, alpha: float | None)
     if not np.isfinite(far).all() or room.min() <= 1e-9:
         return None
     times = (far / room).max()
-    if met and alpha is not None and found.contrasts is not None:
+    if met and found.contrasts is not None:
         error = far / -special.ndtri(alpha / len(far))
         together = Together(found.contrasts, np.ones(int(found.contrasts.index.max()) + 1))
         times = np.median(((together.draws - special.ndtri(alpha)) * error / room).max(1))
-    return int(np.ceil(rows * max(float(times), 1.0) ** 2))
+    return int(np.ceil(documents * max(float(times), 1.0) ** 2))
