@@ -465,13 +465,52 @@ def test_limits_let_every_comparison_near_the_largest_be_the_true_one(monkeypatc
     assert [found["lower"], found["upper"]] == pytest.approx([-highest(1, 0), highest(0, 1)])
     turned = limits(own[::-1], *(part[::-1] for part in ends), "differences", 1000, 0.95, 1.0)
     assert [turned["lower"], turned["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
-    ratios = limits(-own, *(-part for part in ends), "ratios", 1000, 0.95, 1.0)
-    assert [ratios["lower"], ratios["upper"]] == pytest.approx([-found["upper"], -found["lower"]])
     assert limits(own, *(part[:, :99] for part in ends), "differences", 1000, 0.95, 1.0) == {}
     monkeypatch.setattr(nearly_largest, "BLOCK", 1)
     assert found == limits(own, *ends, "differences", 1000, 0.95, 1.0)
     reached = limits(own, *ends, "differences", 1000, 0.95, 0.01)
     assert reached == {"lower": max(found["lower"], -0.01), "upper": min(found["upper"], 0.01)} != found
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_limits_of_ratios_take_chance_in_logarithms_and_know_that_the_least_is_at_most_one(equal):
+    """By loops as above. Where groups may be equal, that a ratio may be 1 is a third limit."""
+    rng = np.random.default_rng(0)
+    own = np.array([[0.10, 0.09, -0.2], [0.11, 0.10, -0.2]]) - (0.08 if equal else 0)  # logarithms, turned
+    least = own[:, None] + rng.normal(size=(2, 400, 3)) * np.array([0.02, 0.03, 0.02])
+    most, near = least + rng.exponential(size=(1, 400, 1)) * 0.01, range(2)
+
+    def lowest(k: int, other: int) -> float:
+        """The other ratio less the k-th at least."""
+        found = []
+        for i in near:
+            each = []
+            for few, many in zip(least.swapaxes(0, 1), most.swapaxes(0, 1), strict=True):
+                ratio = np.exp(-many[other, i])
+                largest = np.exp(max(own[k, j] - few[k, j] for j in near) - own[k].max())
+                each.append([ratio - largest, ratio - np.exp(-few[k, i]), *[ratio - 1] * equal])
+            ordered = np.sort(each, axis=0)[::-1]
+            place = next(row for row in ordered if (np.array(each) < row).any(1).sum() <= 9)
+            found.append(place.max())
+        return min(found)
+
+    found = limits(np.exp(-own), np.exp(-most), np.exp(-least), "ratios", 1000, 0.95, 1.0)
+    assert [found["lower"], found["upper"]] == pytest.approx([lowest(0, 1), -lowest(1, 0)])
+
+
+@pytest.mark.parametrize(("sizes", "rates", "same"), [([200] * 4, [0.3] * 4, 0.0), ([600] * 3, [0.3] * 3, 0.5)])
+def test_of_nearly_equal_groups_a_change_of_the_ratio_is_known_about_as_well_as_from_two_audits(sizes, rates, same):
+    """Ratios above 1, which cannot be the least, made it 1.6 times as wide."""
+    rng, g = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes)
+    rate, text, widths = np.array(rates)[g], "demographic_parity_ratio >= 0.8", []
+    for _ in range(20):
+        u = rng.random(len(g))
+        both = [(v < rate).astype(int) for v in (u, np.where(rng.random(len(g)) < same, u, rng.random(len(g))))]
+        (d,) = [d for d in fb.compare(*both, None, g.astype(str), text)["differences"] if d["name"] == text]
+        audits = [fb.audit(s, None, g.astype(str), text, confidence=0.9875)["constraints"][0] for s in both]
+        widths.append([d["upper"] - d["lower"], sum(c["upper"] - c["lower"] for c in audits)])
+    ours, theirs = np.mean(widths, axis=0)
+    assert ours < 1.1 * theirs
 
 
 def test_contrasts_that_both_models_have_alike_differ_by_no_more_than_one_more_row_moves_them():
