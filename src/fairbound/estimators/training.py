@@ -89,14 +89,15 @@ FEW = Budget(steps=10)
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train; budget, batch_size, sampling and weight_decay as in FairClassifier.
+    """How to train; batch_size, sampling and weight_decay as in FairClassifier.
 
-    seed, progress: of `solve`. x0: where the first run of each kind begins, the model's parameters or all. refined: what
-    becomes of the objective. terms_of: of how many groups the features have terms. decays: weight decays that were
-    chosen before on these features. by_accuracy: whether the objective asks for accuracy.
+    stated: the budget, None where none was stated. seed, progress: of `solve`. x0: where the first run of each kind
+    begins, the model's parameters or all. refined: what becomes of the objective. terms_of: of how many groups the
+    features have terms. decays: weight decays that were chosen before on these features. by_accuracy: whether the
+    objective asks for accuracy.
     """
 
-    budget: str | Budget | None
+    stated: Budget | None
     batch_size: int
     sampling: str
     seed: int
@@ -107,11 +108,6 @@ class TrainingOptions:
     weight_decay: float | Literal["auto"] = 0.0
     decays: dict[bytes, float] | None = None
     by_accuracy: bool = False
-
-    @property
-    def stated(self) -> Budget | None:
-        """The budget, None where none was stated."""
-        return None if self.budget is None else Budget.of(self.budget)
 
     def completed(self, problem: FairProblem) -> TrainingOptions:
         """With the usual start of auxiliary variables where x0 is of the model alone."""
