@@ -162,7 +162,10 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         features = with_terms_of(features, groups, self.model) if self.group_terms else features
         self.classes_, self.groups_ = np.array(rows.classes), groups
         seed = shards.gather(seed_of(self.random_state))[0]
-        training = ClassifierTraining(self, X, features, rows, notes, limit, seed, x0)
+        training = ClassifierTraining(
+            estimator=self, bounds=stated, X=X, features=features, rows=rows, notes=notes, shards=shards, limit=limit,
+            seed=seed, x0=x0,
+        )  # fmt: skip
         learnt = training.under(trained_under)
         if falls_short(learnt.report) and not (limit and limit.over):
             learnt = more_accurate(learnt, training.under(stated), self.group_terms)

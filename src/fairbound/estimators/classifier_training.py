@@ -29,9 +29,7 @@ from fairbound.estimators.facts.fit_report import fit_report
 from fairbound.estimators.facts.trajectory import trajectory
 from fairbound.estimators.group_rule import Learnt, with_rule
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.problems import Problems, builder, problems_of
-from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import Trained, bounds_cost_nothing
 from fairbound.estimators.training import trained_by
 from fairbound.estimators.validation import held_share
@@ -49,16 +47,18 @@ from fairbound.tables import Encoded
 class ClassifierTraining:
     """The rows of one fit and how it trains on them.
 
-    estimator: the FairClassifier, whose encoder, classes and groups are known. X: the table; features (n, d): what was
-    made of it, and notes on that. limit: the budget, if one is stated. seed: of all that is drawn. x0: parameters to
-    begin at, or None.
+    estimator: the FairClassifier, whose encoder, classes and groups are known, and its bounds. X: the table; features
+    (n, d): what was made of it, and notes on that. shards: the processes that share the rows. limit: the budget, if one
+    is stated. seed: of all that is drawn. x0: parameters to begin at, or None.
     """
 
     estimator: Any
+    bounds: tuple[Bound, ...]
     X: Any
     features: Any
     rows: LabelledRows
     notes: list[str]
+    shards: Shards
     limit: Budget | None
     seed: int
     x0: Any
@@ -114,7 +114,7 @@ class ClassifierTraining:
     def _free_model_first(self, stated: Sequence[Bound]) -> bool:
         estimator = self.estimator
         return self.limit is None and takes_free_model(
-            self._model, self.features, estimator.algorithm, self._objective, stated, self._shards
+            self._model, self.features, estimator.algorithm, self._objective, stated, self.shards
         )
 
     def _trained(
@@ -124,7 +124,7 @@ class ClassifierTraining:
         None as the estimator's `validation` says."""
         estimator, rows, objective = self.estimator, self.rows, self._objective
         said: list[str] = []
-        whole = choice.at_once or choice.last_layer or not self._shards.alone
+        whole = choice.at_once or choice.last_layer or not self.shards.alone
         if share is None:
             share, said = held_share(estimator.validation, whole, stated, rows.groups, rows.codes, estimator.classes_)
         of_table = isinstance(self.X, Encoded) and not share and not estimator.group_terms
@@ -143,7 +143,7 @@ class ClassifierTraining:
             objective = Accuracy(0.0) if choice.at_once else "loss"
         build = builder(
             model, rows.codes, rows.groups, stated, rows.weight, classes=estimator.classes_.tolist(),
-            objective=objective, loss=_loss_of(estimator.loss, model.outputs), shards=self._shards,
+            objective=objective, loss=_loss_of(estimator.loss, model.outputs), shards=self.shards,
         )  # fmt: skip
         return problems_of(
             build, self.features, rows.codes, rows.groups,
@@ -156,7 +156,7 @@ class ClassifierTraining:
         estimator = self.estimator
         mine = isinstance(self.features, np.ndarray) and estimator.encoder_ is not None
         mine = mine and not isinstance(self.X, Encoded) and not estimator.use_groups_at_prediction
-        last = bool(stated) or not classifier_bounds(estimator)
+        last = bool(stated) or not self.bounds
         return mine and last and not any(bound.about == "class" for bound in stated)
 
     def _learnt(self, found: Trained, said: list[str], automatic: bool, records_under: Plan | None = None) -> Learnt:
@@ -179,7 +179,7 @@ class ClassifierTraining:
         if not estimator.use_groups_at_prediction:
             return learnt
         errors_cost = class_costs(self._objective, rows.codes, rows.weight)
-        return with_rule(learnt, self.features, rows, classifier_bounds(estimator), errors_cost, free=not plan.notions)
+        return with_rule(learnt, self.features, rows, self.bounds, errors_cost, free=not plan.notions)
 
     @cached_property
     def _model(self) -> Model:
@@ -197,10 +197,6 @@ class ClassifierTraining:
             rows.codes,
             rows.weight,
         )
-
-    @cached_property
-    def _shards(self) -> Shards:
-        return shards_of(self.estimator)
 
 
 def _loss_of(loss: str, outputs: int) -> str:
