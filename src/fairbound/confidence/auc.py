@@ -31,7 +31,6 @@ from fairbound.base.errors import DataError
 from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
 from fairbound.confidence.rows_needed import fewest_rows
 from fairbound.confidence.single import check_level, rate_limits
-from fairbound.ranking.placements import Placements
 from fairbound.rows.weighted import kish_size
 
 PRIOR = 3.0  # rows in the wrong order that the largest variance counts for; docs/intervals.md
@@ -93,6 +92,29 @@ def measure_areas(
     return Areas(estimates, variances, least, together, np.array([correlations[key] for key in together.tolist()]))
 
 
+class _Placements:
+    """Scores (n,) ranked once, for placements: of every row, the share of a set of rows that scores below it.
+
+    weight: (n,) >= 0, None for 1."""
+
+    def __init__(self, scores: Any, weight: Any):
+        s = np.asarray(scores, dtype=np.float64)
+        self.weight = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
+        distinct, place = np.unique(s, return_inverse=True)
+        self._place, self._distinct = place.ravel(), len(distinct)
+
+    def below(self, rows: np.ndarray) -> np.ndarray:
+        """(n,) share of the weight of the set rows (n,), True for its members, that scores below each row, ties as one
+        half.
+
+        NaN where the set has no weight."""
+        weight = np.bincount(self._place[rows], weights=self.weight[rows], minlength=self._distinct)
+        total = weight.sum()
+        if total <= 0:
+            return np.full(len(self._place), np.nan)
+        return ((np.cumsum(weight) - weight / 2) / total)[self._place]
+
+
 class _Rows:
     """The rows, and what each of them adds to an area."""
 
@@ -103,7 +125,7 @@ class _Rows:
             raise DataError(f"scores, cells and weights must be (n,) without NaN, got {s.shape}, {c.shape}, {w.shape}.")
         known = (c >= 0) & (w > 0)
         self.cells, self.weight, self.sets = c[known], w[known], sets
-        self.placements = Placements(s[known], self.weight)
+        self.placements = _Placements(s[known], self.weight)
         self.clusters = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1].ravel()
 
     def area(self, a: int, b: int) -> tuple[float, float, float]:

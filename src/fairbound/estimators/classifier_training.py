@@ -24,11 +24,17 @@ from fairbound.estimators.corrections.class_offsets import (
     network_with_offsets,
     takes_free_model,
 )
-from fairbound.estimators.corrections.corrected import corrected
+from fairbound.estimators.corrections.last_intercept import (
+    accurate_within_bounds,
+    best_constant,
+    clear_of_rounding,
+    met_by_intercept,
+)
 from fairbound.estimators.facts.fit_report import fit_report
 from fairbound.estimators.facts.trajectory import trajectory
 from fairbound.estimators.group_rule import Learnt, with_rule
 from fairbound.estimators.judged_rows import LabelledRows
+from fairbound.estimators.linear.swept_intercept import swept_intercept
 from fairbound.estimators.problems import Problems, builder, problems_of
 from fairbound.estimators.trained import Trained, bounds_cost_nothing
 from fairbound.estimators.training import trained_by
@@ -41,6 +47,10 @@ from fairbound.models.model import Model, model_of
 from fairbound.rows.shards import Shards
 from fairbound.solver.budget import Budget
 from fairbound.tables import Encoded
+
+CORRECTIONS = (met_by_intercept, swept_intercept, best_constant, accurate_within_bounds, clear_of_rounding)
+"""What is mended in a trained model, one after another: a model that meets the bounds is looked for, then a better one,
+then decisions are made clear. Each returns what it is given where it is of no use."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +175,9 @@ class ClassifierTraining:
         and says less. records_under: the bounds that its records are of, where it was trained under others than it has.
         """
         estimator, rows, plan = self.estimator, self.rows, found.problem.plan
-        trained = corrected(found._replace(automatic=automatic))
+        trained = found._replace(automatic=automatic)
+        for corrected in CORRECTIONS:
+            trained = corrected(trained)
         notes = [*self.notes, *filter(None, said)]
         learnt = Learnt(
             self._model,

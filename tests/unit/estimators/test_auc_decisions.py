@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.estimators.corrections import corrected
+from fairbound.estimators import classifier_training
 from fairbound.estimators.corrections.last_intercept import accurate_within_bounds
 
 BOUND = "demographic_parity <= 0.05"
@@ -57,8 +57,8 @@ def test_decisions_are_as_accurate_as_the_bound_and_the_order_let_them(model, we
         np.average(fair.predict(X) == y, weights=w)
         >= max(np.average(y, weights=w), np.average(1 - y, weights=w)) - 1e-6
     )
-    others = [step for step in corrected.CORRECTIONS if step is not accurate_within_bounds]
-    monkeypatch.setattr(corrected, "CORRECTIONS", others)
+    others = [step for step in classifier_training.CORRECTIONS if step is not accurate_within_bounds]
+    monkeypatch.setattr(classifier_training, "CORRECTIONS", others)
     before, old = fitted()
     stretched = np.ptp(scores) / np.ptp(old)
     assert abs(np.log2(stretched) - round(np.log2(stretched))) < 1e-4

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import fairbound as fb
-from fairbound.estimators.corrections import corrected
+from fairbound.estimators import classifier_training
 from fairbound.estimators.linear.swept_intercept import swept_intercept
 from fairbound.estimators.trained import Trained, meeting
 from fairbound.fairness.few_rows import bounds_below_a_step
@@ -125,8 +125,8 @@ def test_where_a_row_alone_would_leave_a_constant_a_model_that_meets_the_bound_o
     assert fb.measure("demographic_parity", fair.predict(X), y, group) <= 0.05 and fair.fit_report_["feasible"]
     assert any("'alone' (1)" in said for said in fair.fit_report_["warnings"])
     assert "with the intercept that is best within them" in fair.fit_report_["message"]
-    others = [step for step in corrected.CORRECTIONS if step is not swept_intercept]
-    monkeypatch.setattr(corrected, "CORRECTIONS", others)
+    others = [step for step in classifier_training.CORRECTIONS if step is not swept_intercept]
+    monkeypatch.setattr(classifier_training, "CORRECTIONS", others)
     before = fb.FairClassifier(bound, budget="60 steps", random_state=0).fit(X, y, sensitive_features=group)
     assert fair.score(X, y) > before.score(X, y) + gain
 
@@ -148,7 +148,7 @@ def fitted_with_intercept(monkeypatch, move: float, **options) -> tuple[fb.FairC
         x[-1] += move
         return trained._replace(solution=meeting(trained, x, ""))
 
-    monkeypatch.setattr(corrected, "CORRECTIONS", (moved, *corrected.CORRECTIONS[1:]))
+    monkeypatch.setattr(classifier_training, "CORRECTIONS", (moved, *classifier_training.CORRECTIONS[1:]))
     fair = fb.FairClassifier("demographic_parity <= 0.3", weight_decay=0.0, random_state=0, **options)
     return fair.fit(X, y, sensitive_features=group), X, y
 

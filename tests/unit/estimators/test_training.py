@@ -12,9 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 import fairbound as fb
-from fairbound.estimators import conventions, problems, training
+from fairbound.estimators import classifier_training, conventions, problems, training
 from fairbound.estimators.choosing import MARGINS, asked_for
-from fairbound.estimators.corrections import corrected
 from fairbound.estimators.corrections.last_intercept import clear_of_rounding, met_by_intercept
 from fairbound.estimators.trained import Trained
 from fairbound.estimators.training import GENTLE
@@ -77,7 +76,7 @@ def test_little_work_takes_one_thread_and_then_they_are_as_before(monkeypatch, m
     build = problems.part_of
     monkeypatch.setattr(problems, "part_of", lambda *a: seen.append(torch.get_num_threads()) or build(*a))
     looked = lambda trained: seen.append(torch.get_num_threads()) or trained  # noqa: E731
-    monkeypatch.setattr(corrected, "CORRECTIONS", (*corrected.CORRECTIONS, looked))
+    monkeypatch.setattr(classifier_training, "CORRECTIONS", (*classifier_training.CORRECTIONS, looked))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, 2))
     torch.set_num_threads(2)
@@ -177,7 +176,7 @@ def test_the_recall_of_a_class_is_met_where_no_iterate_met_it(monkeypatch):
     fair = fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y)
     assert fair.fit_report_["feasible"] and fair.predict(X)[y == 1].mean() >= 0.95
     assert fair.predict(X)[y == 0].mean() < 0.9
-    monkeypatch.setattr(corrected, "CORRECTIONS", corrected.CORRECTIONS[1:])
+    monkeypatch.setattr(classifier_training, "CORRECTIONS", classifier_training.CORRECTIONS[1:])
     with pytest.warns(match="no iterate met every bound"):
         assert not fb.FairClassifier("recall of class 1 >= 0.95", **given).fit(X, y).fit_report_["feasible"]
 
