@@ -493,7 +493,7 @@ MUTANTS = {
     "tilted: a bet along the sum": Mutant("confidence/tilted.py", "np.divide([1.0, -1.0], share", "np.divide([1.0, 1.0], share", "unit/confidence/test_tilted.py"),
     "tilted: bets that pay too much": Mutant("confidence/tilted.py", "n * np.log1p(p[..., None] * np.expm1(bet))", "0.9 * n * np.log1p(p[..., None] * np.expm1(bet))", "unit/confidence/test_tilted.py"),
     "tilted: the whole capital twice": Mutant("confidence/tilted.py", "np.log(1 - LINE) + log_weight", "log_weight", "unit/confidence/test_tilted.py"),
-    "tilted: the far end": Mutant("confidence/tilted.py", "low, high = np.where(outside, middle, low), np.where(outside, high, middle)", "low, high = np.where(outside, low, middle), np.where(outside, middle, high)", "unit/confidence/test_tilted.py"),
+    "tilted: the far end": Mutant("confidence/bisection.py", "low, high = np.where(moves, middle, low), np.where(moves, high, middle)", "low, high = np.where(moves, low, middle), np.where(moves, middle, high)", "unit/confidence/test_tilted.py"),
     "tilted: forecasters at the whole error": Mutant("confidence/tilted.py", "differences, error * (1 - LINE))[0]", "differences, error)[0]", "unit/confidence/test_tilted.py"),
     "sequences: the other root": Mutant("confidence/sequences.py", "(a - 1 + root) / (2", "(a - 1 - root) / (2", "unit/confidence/test_sequences.py"),
     "sequences: ratio from one cell alone": Mutant("confidence/sequences.py", "4 * (n + m) * r * hits", "4 * n * r * hits", "unit/confidence/test_sequences.py"),

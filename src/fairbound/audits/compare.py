@@ -30,6 +30,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.base.records import versions
 from fairbound.base.verdicts import left_out
+from fairbound.confidence.bisection import bisected
 from fairbound.confidence.single import effective_size
 from fairbound.fairness.bound import check_groups, remarks_on
 from fairbound.fairness.compiled.statistics import RATES
@@ -193,11 +194,7 @@ def paired_interval(gained: float, lost: float, n: float, alpha: float) -> tuple
     z = stats.norm.ppf(1 - alpha / 2)
 
     def upper(b: float, c: float) -> float:
-        low, high = (b - c) / n, 1.0
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if -_score(b, c, n, middle) <= z else (low, middle)
-        return high
+        return float(bisected(lambda delta: -_score(b, c, n, float(delta)) <= z, (b - c) / n, 1.0, BISECTIONS)[1])
 
     return -upper(lost, gained), upper(gained, lost)
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
+from fairbound.confidence.bisection import bisected
 from fairbound.confidence.single import check_level
 
 CAP = 0.75  # the share of its capital that the gambler risks at most
@@ -116,16 +117,14 @@ def _lower(x: np.ndarray, w: np.ndarray, sizes: np.ndarray, level: float) -> np.
     if not full.any():
         return limit
     bet = _bets(x, w, np.repeat(start, size), np.repeat(size, size), target)
-    low, high = np.zeros(len(size)), np.ones(len(size))
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
+
+    def reached(middle: np.ndarray) -> np.ndarray:
         m = np.repeat(middle, size)
         gain = np.log1p(np.minimum(bet, CAP / m) * w * (x - m))
         capital = np.cumsum(gain)
-        best = np.maximum.reduceat(capital, start) - (capital[start] - gain[start])
-        reached = best >= target
-        low, high = np.where(reached, middle, low), np.where(reached, high, middle)
-    limit[full] = low
+        return np.maximum.reduceat(capital, start) - (capital[start] - gain[start]) >= target
+
+    limit[full] = bisected(reached, np.zeros(len(size)), np.ones(len(size)), BISECTIONS)[0]
     return limit
 
 

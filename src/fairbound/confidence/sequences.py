@@ -31,6 +31,7 @@ import numpy as np
 from scipy.special import betaln, rel_entr, xlogy
 
 from fairbound.base.errors import DataError
+from fairbound.confidence.bisection import bisected
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.single import check_trials
@@ -152,12 +153,8 @@ def _largest(p: np.ndarray, n: np.ndarray, c: np.ndarray, room: np.ndarray) -> n
         apart = np.where(alone, 0.0, rel_entr(p, q) + rel_entr(1 - p, 1 - q))
         return (n * apart).sum(-1)
 
-    low, high = np.full(room.shape, -np.log(STEEPEST)), np.full(room.shape, np.log(STEEPEST))
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        within = spent(at(middle)) <= room
-        low, high = np.where(within, middle, low), np.where(within, high, middle)
-    q = at(high)
+    least = np.full(room.shape, -np.log(STEEPEST))
+    q = at(bisected(lambda log_mu: spent(at(log_mu)) <= room, least, -least, BISECTIONS)[1])
     q = np.where((spent(q) <= room)[..., None], most, q)
     return np.where(c != 0, c * q, 0.0).sum(-1)
 
@@ -209,10 +206,6 @@ def _least_ratio(p: np.ndarray, n: np.ndarray, q: np.ndarray, m: np.ndarray, roo
         x, y = np.clip(x, 0.0, 1.0), np.clip(r * x, 0.0, 1.0)
         return n * (rel_entr(p, y) + rel_entr(1 - p, 1 - y)) + m * (rel_entr(q, x) + rel_entr(1 - q, 1 - x))
 
-    low = np.zeros(room.shape)
-    high = np.minimum(np.divide(p, q, out=np.full(room.shape, 1e9), where=q > 0), 1e9) * np.ones(room.shape)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        outside = spent(middle) > room
-        low, high = np.where(outside, middle, low), np.where(outside, high, middle)
-    return np.where(some & (p > 0), low, 0.0)
+    most = np.minimum(np.divide(p, q, out=np.full(room.shape, 1e9), where=q > 0), 1e9) * np.ones(room.shape)
+    least = bisected(lambda r: spent(r) > room, np.zeros(room.shape), most, BISECTIONS)[0]
+    return np.where(some & (p > 0), least, 0.0)

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
+from fairbound.confidence.bisection import bisected
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds
 
@@ -174,12 +175,11 @@ def difference_lower(counts: CountsInTime, pairs: Any, error: Any) -> np.ndarray
 
 def _sharpened(both: Pairs, low: np.ndarray, error: np.ndarray) -> np.ndarray:
     """(..., P) the least difference from `low` on that M does not exclude, from below."""
-    high = np.maximum(both.estimate, low)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        outside = both.log_martingale(middle) >= np.log(1 / error)
-        low, high = np.where(outside, middle, low), np.where(outside, high, middle)
-    return low
+
+    def excluded(middle: np.ndarray) -> np.ndarray:
+        return both.log_martingale(middle) >= np.log(1 / error)
+
+    return bisected(excluded, low, np.maximum(both.estimate, low), BISECTIONS)[0]
 
 
 def exceeds(counts: CountsInTime, pairs: Any, error: Any, difference: Any, shared: bool = False) -> np.ndarray:
