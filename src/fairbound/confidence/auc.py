@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.base.errors import DataError
 from fairbound.confidence.contrasts import Contrasts, GapBounds, largest
 from fairbound.confidence.rows_needed import fewest_rows
 from fairbound.confidence.single import check_level, rate_limits
+from fairbound.ranking.known_rows import known_rows
 from fairbound.rows.weighted import kish_size
 
 PRIOR = 3.0  # rows in the wrong order that the largest variance counts for; docs/intervals.md
@@ -95,12 +95,11 @@ def measure_areas(
 class _Placements:
     """Scores (n,) ranked once, for placements: of every row, the share of a set of rows that scores below it.
 
-    weight: (n,) >= 0, None for 1."""
+    weight: (n,) > 0."""
 
-    def __init__(self, scores: Any, weight: Any):
-        s = np.asarray(scores, dtype=np.float64)
-        self.weight = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
-        distinct, place = np.unique(s, return_inverse=True)
+    def __init__(self, scores: np.ndarray, weight: np.ndarray):
+        self.weight = weight
+        distinct, place = np.unique(scores, return_inverse=True)
         self._place, self._distinct = place.ravel(), len(distinct)
 
     def below(self, rows: np.ndarray) -> np.ndarray:
@@ -119,13 +118,8 @@ class _Rows:
     """The rows, and what each of them adds to an area."""
 
     def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any):
-        s, c = np.asarray(scores, dtype=np.float64), np.asarray(cells)
-        w = np.ones(len(s)) if weight is None else np.asarray(weight, dtype=np.float64)
-        if s.ndim != 1 or c.shape != s.shape or w.shape != s.shape or np.isnan(s).any():
-            raise DataError(f"scores, cells and weights must be (n,) without NaN, got {s.shape}, {c.shape}, {w.shape}.")
-        known = (c >= 0) & (w > 0)
-        self.cells, self.weight, self.sets = c[known], w[known], sets
-        self.placements = _Placements(s[known], self.weight)
+        counted, self.cells, self.weight, known = known_rows(scores, cells, weight)
+        self.sets, self.placements = sets, _Placements(counted, self.weight)
         self.clusters = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1].ravel()
 
     def area(self, a: int, b: int) -> tuple[float, float, float]:
