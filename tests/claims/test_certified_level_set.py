@@ -15,6 +15,7 @@ from fairbound.instances import fair_ratio, instance, neyman_pearson
 from fairbound.instances.linear_terms import Block, LinearTerms, Term
 from fairbound.methods import certificates
 from fairbound.methods.certified_level_set import CertifiedLevelSet
+from fairbound.methods.failing import share_of_failure
 from fairbound.models.model import model_of
 from fairbound.problems.base import BaseProblem
 from fairbound.problems.problem import Draws, Evaluation, Ranges
@@ -163,7 +164,7 @@ def test_the_chance_of_a_wrong_acceptance_over_all_rounds_is_enumerated():
         accepts = rejects = 0.0
         for heads in range(n + 1):
             g = np.repeat([1.0, -1.0], [heads, n - heads])[:, None]
-            bound = float(certificates.upper_bounds(g, -np.ones(1), np.ones(1), certificates.round_level(delta, j))[0])
+            bound = float(certificates.upper_bounds(g, -np.ones(1), np.ones(1), share_of_failure(delta, j))[0])
             mean = float(g.mean())
             chance = binom.pmf(heads, n, 0.5)
             accepts += chance * (bound < 0)
@@ -190,7 +191,7 @@ def test_a_constraint_of_rows_that_cannot_differ_is_bounded_by_its_value():
 
 
 def test_levels_too_small_to_compute_with_bound_nothing():
-    assert certificates.call_level(0.05, 1100) < 1e-300
+    assert share_of_failure(0.05, 1100) < 1e-300
     assert np.isinf(certificates.upper_bounds(-np.ones((64, 1)), -np.ones(1), np.ones(1), 0.0)).all()
 
 

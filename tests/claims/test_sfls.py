@@ -15,7 +15,8 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from fairbound.base.errors import FairboundError, NonFiniteError, OptionError
-from fairbound.methods import SFLS, SMD, algorithm, estimate_level, ovsmd, sfls
+from fairbound.methods import SFLS, SMD, algorithm, estimate_level, ovsmd
+from fairbound.methods.failing import share_of_failure
 from fairbound.methods.level_estimate import LevelEstimate, halve
 from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws
@@ -188,7 +189,7 @@ def test_theorem_1_bounds_the_calls_of_an_exact_oracle(theta, eps, error):
 
 
 def test_the_failure_probabilities_sum_to_delta():
-    each = sfls.failure(0.05, torch.arange(200))
+    each = share_of_failure(0.05, torch.arange(200))
     assert float(each.sum()) == pytest.approx(0.05, rel=1e-14) and float(each[0]) == 0.025
 
 
@@ -452,7 +453,7 @@ def test_a_call_ends_once_every_average_lies_below_0_by_its_whole_margin(oracle,
         state = config.step(state, problem, draws)
     call = state.call
     assert int(call.t) == 30
-    delta = sfls.failure(0.05, state.outer)
+    delta = share_of_failure(0.05, state.outer)
     looks, freedom = 4 * 30 * 31, float(call.weights[0] ** 2 / call.squares[0]) - 1
     error = (call.spread / call.weights / freedom).sqrt()
     whole = stats.t.isf(float(delta) / looks, freedom) * error

@@ -25,7 +25,6 @@ Source: Maurer, Pontil (2009), Theorem 4, for the inequality; Lin, Nadarajah, So
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ from torch import Tensor
 
 from fairbound.base.errors import OptionError
 from fairbound.confidence.single import bernstein_width
+from fairbound.methods.failing import share_of_failure
 from fairbound.problems.problem import Draws, Problem
 from fairbound.problems.wrappers import innermost
 
@@ -66,16 +66,6 @@ def rounding(problem: Problem, upper: Tensor) -> Tensor:
     known = torch.where(torch.isfinite(upper), upper.abs(), 0.0)
     size = known.amax(-1) if problem.m else upper.new_zeros(upper.shape[:-1])
     return 1e3 * torch.finfo(upper.dtype).eps * (1 + large + size)
-
-
-def call_level(delta: float, call: int) -> float:
-    """delta_k = delta / 2^(k+1) of call k = 0, 1, ...; the sum over all calls is delta."""
-    return math.ldexp(delta, -(call + 1))
-
-
-def round_level(delta: float, tries: int) -> float:
-    """The level of round 0, 1, ... of a certificate at level delta; the sum over all rounds is delta."""
-    return math.ldexp(delta, -(tries + 1))
 
 
 def exact(problem: Problem, x: Tensor, draws: Draws, call: int, true: bool = True) -> Bounds:
@@ -139,7 +129,7 @@ def sampled(
     """Bounds at x (..., n) that hold at once with probability at least 1 - delta, from at most `most_rows` rows of each
     run.
 
-    size: rows of a batch, raised to one from every block. delta: of this call, see `call_level`.
+    size: rows of a batch, raised to one from every block. delta: of this call, see `share_of_failure`.
     """
     ends = check_ranges(problem, x)
     low, high = (end.detach().cpu().numpy().astype(np.float64)[..., 1:] for end in ends[:2])
@@ -157,7 +147,7 @@ def sampled(
             shown &= True if e.seen is None else e.seen
         g = torch.stack(gs).double().cpu().numpy()
         mean_f = torch.stack(fs).mean(0)
-        bound = upper_bounds(g, low, high, round_level(delta, tries))
+        bound = upper_bounds(g, low, high, share_of_failure(delta, tries))
         mean = g.mean(0)
         above = torch.as_tensor(((mean > 0) & (2 * mean > bound)).any(-1), device=x.device)
         found = torch.as_tensor(bound, dtype=x.dtype, device=x.device).masked_fill(~shown, torch.inf)

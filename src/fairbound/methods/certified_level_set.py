@@ -52,6 +52,7 @@ from fairbound.base.checks import check_choice, nonnegative, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods import certificates
 from fairbound.methods.certificates import Bounds
+from fairbound.methods.failing import share_of_failure
 from fairbound.methods.method import Method, State
 from fairbound.problems.problem import Draws, Evaluation, Problem
 
@@ -298,7 +299,7 @@ class CertifiedLevelSet(Method[CertifiedState]):
         true = self.certify == "metric"
         if self.certificate == "exact":
             return certificates.exact(problem, x, draws, call, true)
-        delta = certificates.call_level(self.delta, call)
+        delta = share_of_failure(self.delta, call)
         limit = problem.rows // 2 if self.certificate == "both" else max(problem.rows, LEAST_SAMPLED_ROWS)
         found = certificates.sampled(problem, x, draws, call, self._oracle_rows(problem), delta, limit, true)
         if self.certificate == "sampled" or bool(found.decided.all()):

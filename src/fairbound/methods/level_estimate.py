@@ -27,6 +27,7 @@ from fairbound.base.errors import FairboundError, OptionError
 from fairbound.base.names import plain_repr
 from fairbound.base.seeds import seeds_of
 from fairbound.methods import ovsmd
+from fairbound.methods.failing import check_failure, share_of_failure
 from fairbound.methods.ovsmd import LightTails
 from fairbound.problems.problem import Draws, Problem
 
@@ -134,10 +135,7 @@ class _Options:
         check_kinds(self)
         number(self, "level", "theta")
         positive(self, "accuracy", "step_size", "diameter", "batch_size", "most_calls")
-        if not self.theta > 1:
-            raise OptionError(f"theta must be greater than 1, got {self.theta!r}.")
-        if not 0 < self.delta < 1:
-            raise OptionError(f"delta is a probability in (0, 1), got {self.delta!r}.")
+        check_failure(self.theta, self.delta)
 
 
 def _steps(asked: Any) -> int:
@@ -159,7 +157,7 @@ def halve(
     done = torch.zeros((), dtype=torch.bool)
     for h in range(most_calls):
         alpha = accuracy / 2**h
-        u = oracle(delta / 2 ** (h + 1), alpha)
+        u = oracle(share_of_failure(delta, h), alpha)
         if h == 0:
             bound, error = torch.full_like(u, math.nan), torch.full_like(u, math.nan)
             calls, done = torch.zeros_like(u, dtype=torch.int64), torch.zeros_like(u, dtype=torch.bool)

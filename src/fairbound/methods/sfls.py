@@ -30,6 +30,7 @@ from torch import Tensor
 from fairbound.base.checks import check_choice, nonnegative, number, positive
 from fairbound.base.errors import OptionError
 from fairbound.methods import ovsmd
+from fairbound.methods.failing import check_failure, share_of_failure
 from fairbound.methods.method import Method, State
 from fairbound.methods.ovsmd import Call, LightTails
 from fairbound.problems.problem import Draws, Problem
@@ -137,10 +138,7 @@ class SFLS(Method[SFLSState]):
         number(self, "theta", "delta", "level")
         positive(self, "min_steps", "step_size", "diameter", "oracle_error")
         nonnegative(self, "optimality_tolerance")
-        if not self.theta > 1:
-            raise OptionError(f"theta must be greater than 1, got {self.theta!r}.")
-        if not 0 < self.delta < 1:
-            raise OptionError(f"delta is a probability in (0, 1), got {self.delta!r}.")
+        check_failure(self.theta, self.delta)
         theory = self.stopping == "theory"
         if theory and (self.oracle_error is None or self.light_tails is None or self.level is None):
             raise OptionError(
@@ -203,7 +201,7 @@ class SFLS(Method[SFLSState]):
 
     def _ended(self, state: SFLSState, problem: Problem) -> Tensor:
         """(...,) whether the call has ended, for "smd" before its exact bound is known."""
-        delta, call = failure(self.delta, state.outer), state.call
+        delta, call = share_of_failure(self.delta, state.outer), state.call
         if self.light_tails is not None and self.oracle_error is not None:
             M = self.light_tails.M(problem, self.diameter)
             if self.oracle == "smd":
@@ -232,7 +230,7 @@ class SFLS(Method[SFLSState]):
         else:
             f0 = call.mean[..., 0]
             if bool((first & ended).any()):
-                margin = ovsmd.margin(call, failure(self.delta, state.outer))
+                margin = ovsmd.margin(call, share_of_failure(self.delta, state.outer))
                 f0 = ovsmd.objective_alone(problem.dual_set.highest(call.mean, margin), problem)
         halt = ended & ~first & (-self.optimality_tolerance <= U) if self.optimality_tolerance > 0 else ended & False
         moved = torch.where(first, f0, state.level + U / (2 * self.theta))
@@ -258,8 +256,3 @@ class SFLS(Method[SFLSState]):
             shut = call.y[..., :1] <= 0  # after the call that looked at the constraints alone
             begun = replace(begun, y=torch.where(shut, begun.y, (1 - CENTRE) * call.y + CENTRE * begun.y))
         return ovsmd.choose(ended, replace(begun, average=call.average), call)
-
-
-def failure(delta: float, outer: Tensor) -> Tensor:
-    """delta_k = delta / 2^(k+1) for the int64 k = outer, in float64; sums to delta over k = 0, 1, ..."""
-    return delta * torch.exp2(-(outer + 1).double())

@@ -75,7 +75,7 @@ def test_a_class_is_found_by_import_with_options_and_preset():
         ("nowhere:Mine", "no module 'nowhere' to import"),
         ("nowhere.at.all:Mine", "no module 'nowhere' to import"),
         ("fairbound.methods.sfls:Mine", "no class 'Mine'"),
-        ("fairbound.methods.sfls:failure", "no dataclass with init, step"),
+        ("fairbound.methods.level_estimate:halve", "no dataclass with init, step"),
         ("fairbound.methods.sfls:SFLSState", "no dataclass with init, step"),
         ("fairbound.methods.sfls:SFLS:quick", "no preset 'quick'"),
         ("ssl_amm", "did you mean 'ssl_alm'"),
