@@ -39,7 +39,7 @@ def curve_of(scores: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Curv
     last = np.flatnonzero(np.append(s[1:] != s[:-1], True))  # of every run of equal scores
     sums = np.stack([np.cumsum(w * (y == label)) for label in (0, 1)], axis=1)[last]
     selected = np.concatenate([np.zeros((1, 2)), sums])
-    thresholds = np.concatenate([[np.inf], _between(s[last][:-1], s[last][1:]), [-np.inf]])
+    thresholds = np.concatenate([[np.inf], between(s[last][:-1], s[last][1:]), [-np.inf]])
     moved = np.append(True, (selected[1:] != selected[:-1]).any(1))  # not where weights vanish in the sum
     thresholds, selected = thresholds[moved], selected[moved]
     thresholds[-1] = -np.inf
@@ -52,8 +52,8 @@ def at_threshold(threshold: float, scores: np.ndarray, target: np.ndarray, weigh
     return Curve(np.array([threshold]), above[None, :], every)
 
 
-def _between(high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """Midpoints that lie below `high`, and at or above `low`."""
+def between(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Midpoints of numbers high >= low (k,): below `high` where the two differ, and at or above `low`."""
     middle = 0.5 * high + 0.5 * low
     return np.where(middle < high, np.maximum(middle, low), low)
 

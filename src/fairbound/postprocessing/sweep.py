@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fairbound.fairness.compiled.plan import Plan
 from fairbound.postprocessing.costs import EQUAL
-from fairbound.postprocessing.curves import Curve
+from fairbound.postprocessing.curves import Curve, between
 from fairbound.postprocessing.program import Program, program_of
 from fairbound.postprocessing.spans import Span, spans_of
 
@@ -36,7 +36,7 @@ class Sweep:
         return self.program.bounds
 
     @cached_property
-    def _cost(self) -> np.ndarray:
+    def cost(self) -> np.ndarray:
         """(2 C,) what selecting a unit of weight of an atom adds to the share of wrong decisions."""
         return np.tile(self.program.unit_costs, len(self.program.curves))
 
@@ -46,16 +46,16 @@ class Sweep:
 
     def worth(self, multipliers: np.ndarray) -> np.ndarray:
         """(2 C,) by how much selecting a unit of weight of an atom lowers error + multipliers . g."""
-        return -(self._cost + self.program.matrix.T @ multipliers)
+        return -(self.cost + self.program.matrix.T @ multipliers)
 
     def excess(self, selected: np.ndarray) -> np.ndarray:
         """(m,) the inequalities' excess where the rows `selected` (n,) in {0, 1} are."""
-        s = np.bincount(self.atom, self.weight * selected, len(self._cost))
+        s = np.bincount(self.atom, self.weight * selected, len(self.cost))
         return self.program.fixed + self.program.matrix @ s
 
     def errors(self, selected: np.ndarray) -> np.ndarray:
         """(k,) the share of wrong decisions of what is selected of every atom (k, 2 C)."""
-        return self.program.fixed_cost + selected @ self._cost
+        return self.program.fixed_cost + selected @ self.cost
 
     @cached_property
     def _compared(self) -> tuple[list[Span], sparse.csr_array, np.ndarray]:
@@ -81,7 +81,7 @@ class Sweep:
         if len(levels) > most:
             levels = np.unique(np.quantile(scores, np.arange(most) / most, method="lower"))[::-1]
         step = np.searchsorted(-levels, -scores)  # of the first level that is not above
-        width = len(self._cost)
+        width = len(self.cost)
         sums = np.bincount(step * width + self.atom, self.weight, len(levels) * width).reshape(-1, width)
         return np.concatenate([np.zeros((1, width)), np.cumsum(sums, axis=0)])
 
@@ -92,10 +92,8 @@ class Sweep:
         order = np.argsort(-scores, kind="stable")
         s = scores[order]
         last = np.append(s[1:] != s[:-1], True)
-        middle = 0.5 * s[:-1] + 0.5 * s[1:]
-        middle = np.where(middle < s[:-1], middle, s[1:])
-        thresholds = np.concatenate([[np.inf], np.append(middle, -np.inf)[last]])
-        width = len(self._cost)
+        thresholds = np.concatenate([[np.inf], np.append(between(s[:-1], s[1:]), -np.inf)[last]])
+        width = len(self.cost)
         taken, parts = np.zeros((1, width)), [self._judged(np.zeros((1, width)))]
         rows = max(1, MOST // width)
         for some in (slice(start, start + rows) for start in range(0, len(s), rows)):

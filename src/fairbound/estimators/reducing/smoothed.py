@@ -35,12 +35,12 @@ class Smoothed:
         program = sweep.program
         rows = np.argsort(sweep.atom, kind="stable")[:: max(1, len(sweep.atom) // ROWS)]
         self.scores, self.atom, self.penalty = scores[:, rows], sweep.atom[rows], penalty
-        self.width = 2 * len(program.curves)
+        self.width = len(sweep.cost)
         whole, part = (
             np.bincount(a, w, self.width) for a, w in ((sweep.atom, sweep.weight), (self.atom, sweep.weight[rows]))
         )
         self.weight = sweep.weight[rows] * np.divide(whole, part, out=np.zeros(self.width), where=part > 0)[self.atom]
-        self.cost = np.tile(program.unit_costs, len(program.curves))
+        self.cost = sweep.cost
         self.matrix, self.fixed = program.matrix.tocsr(), program.fixed
         self.turned = self.matrix.T  # scipy makes a new array of it each time
 
