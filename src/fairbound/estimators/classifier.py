@@ -24,8 +24,8 @@ from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.linear.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.linear.coefficients import linear_parts
-from fairbound.estimators.other_runs import best_of_runs, may_run_again
 from fairbound.estimators.parameter_checks import classifier_bounds
+from fairbound.estimators.retrained_networks import best_of_runs, may_run_again
 from fairbound.estimators.saving.folder import Folder
 from fairbound.estimators.saving.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import check_agreed, shards_of

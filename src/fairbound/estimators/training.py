@@ -87,6 +87,11 @@ FEW = Budget(steps=10)
 """The budget where a group has too few rows for its scores to meet a bound on distributions."""
 
 
+def slower(method: ALM) -> ALM:
+    """The method with slower multipliers of the bounds."""
+    return replace(method, dual_step_size=GENTLE * method.dual_step_size, penalty=GENTLE * method.penalty)
+
+
 @dataclass(frozen=True)
 class TrainingOptions:
     """How to train; batch_size, sampling and weight_decay as in FairClassifier.
@@ -204,8 +209,7 @@ def _gentler(trained: Trained, made: Problems, run: Callable[..., Solution], cho
         return trained
     if not hardly_better_than_constant(accuracy, largest_share(problem)):
         return trained
-    gentle = replace(method, dual_step_size=GENTLE * method.dual_step_size, penalty=GENTLE * method.penalty)
-    again = on_batches(made, run, gentle, choice.margins, limit)
+    again = on_batches(made, run, slower(method), choice.margins, limit)
     return better(
         trained, again, "no", "Trained again with slower multipliers of the bounds, as nearly nothing was learnt."
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fairbound as fb
-from fairbound.estimators import other_runs
+from fairbound.estimators import retrained_networks
 from fairbound.estimators.group_rule import Learnt
 from fairbound.fairness.notions import constraints
 from fairbound.models.mlp import MLP
@@ -57,7 +57,7 @@ def tried(first, others):
         made.append(instead)
         return others[len(made) - 1]
 
-    return other_runs.best_of_runs(first, again, np.zeros((100, 3)), ROWS), made
+    return retrained_networks.best_of_runs(first, again, np.zeros((100, 3)), ROWS), made
 
 
 def test_other_runs_are_made_until_one_has_learnt_something():
@@ -98,12 +98,12 @@ def test_linear_models_and_networks_of_more_classes_are_left(model):
     ],
 )
 def test_other_runs_are_for_what_the_user_leaves_open(stated, options, may):
-    assert other_runs.may_run_again(fb.FairClassifier(stated, **options), constraints(stated)) is may
+    assert retrained_networks.may_run_again(fb.FairClassifier(stated, **options), constraints(stated)) is may
 
 
 def test_the_last_layer_is_solved_under_bounds_on_classes_by_their_names(monkeypatch):
     X, y, group = table(600)
-    monkeypatch.setattr(other_runs, "hardly_better_than_constant", lambda *_: True)
+    monkeypatch.setattr(retrained_networks, "hardly_better_than_constant", lambda *_: True)
     words = np.array(["no", "yes"])[y]
     stated = ["demographic_parity <= 0.05", "recall of class yes >= 0.6"]
     fair = fb.FairClassifier(stated, model="mlp:8", random_state=0).fit(X, words, group)

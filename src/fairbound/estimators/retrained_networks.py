@@ -1,5 +1,5 @@
-"""What is tried where random batches under bounds on groups and on classes together end at a network hardly better than
-a constant.
+"""A network trained again in other ways, where random batches under bounds on groups and on classes together end at
+one hardly better than a constant.
 
 Bounds that are missed together add up to multipliers at which one answer for all rows looks best: that of a bounded
 class, which may be the rarer one. So random batches are made again with slower multipliers; where that is of no use
@@ -20,7 +20,7 @@ from fairbound.estimators.choosing import MARGINS, SMOOTH, Chosen
 from fairbound.estimators.group_rule import Learnt
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.trained import hardly_better_than_constant
-from fairbound.estimators.training import GENTLE
+from fairbound.estimators.training import slower
 from fairbound.fairness.bound import Bound
 from fairbound.methods import ALM
 from fairbound.models.mlp import is_linear
@@ -72,7 +72,6 @@ def _others(model: Model, features: Any) -> Iterator[Chosen]:
     if model.outputs > 1 or is_linear(model):
         return
     usual = ALM()
-    slower = replace(usual, dual_step_size=GENTLE * usual.dual_step_size, penalty=GENTLE * usual.penalty)
-    yield Chosen(slower, True, SLOWER, MARGINS)
+    yield Chosen(slower(usual), True, SLOWER, MARGINS)
     if has_last_layer(model, features):
         yield Chosen(usual, True, LAST_LAYER, MARGINS, last_layer=True)
