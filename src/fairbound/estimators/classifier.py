@@ -15,12 +15,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairbound.base.errors import OptionError
 from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.classifier_training import ClassifierTraining
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
 from fairbound.estimators.facts.fit_warnings import warn_of_fit
 from fairbound.estimators.group_rule import falls_short, more_accurate, without_rule
-from fairbound.estimators.group_terms import check_terms, with_terms_of
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.linear.bent_for_bounds import may_need_bends, with_bends
 from fairbound.estimators.linear.coefficients import linear_parts
@@ -45,7 +45,7 @@ from fairbound.rows.reading import frame_of
 from fairbound.rows.shards import all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import EncodeReport
-from fairbound.tables.group_terms import codes_of, with_terms
+from fairbound.tables.group_terms import check_terms, codes_of, with_terms
 from fairbound.tables.naming import named_features
 
 
@@ -159,7 +159,13 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         if isinstance(self.model, nn.Module):
             refuse_probabilities(trial(self.model, torch.from_numpy(features)))
         all_or_none(shards, lambda: check_lengths(features, len(rows), groups))
-        features = with_terms_of(features, groups, self.model) if self.group_terms else features
+        if self.group_terms:
+            if isinstance(self.model, nn.Module):
+                raise OptionError(
+                    "group_terms=True extends the features of an encoded table; an nn.Module takes X as it is."
+                )
+            check_terms(groups)
+            features = with_terms(features, groups.codes[:, 0], len(groups.labels[0]))
         self.classes_, self.groups_ = np.array(rows.classes), groups
         seed = shards.gather(seed_of(self.random_state))[0]
         training = ClassifierTraining(
@@ -279,7 +285,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         folder = opened(path, "FairClassifier")
         manifest = folder.manifest
         self: FairClassifier = restored(cls(**arguments_of(manifest, module, repr(folder.path))), folder)
-        check_terms(self, str(folder.path))
         self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
         self.classes_ = np.array(manifest["classes"])
         named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None

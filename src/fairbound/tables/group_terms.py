@@ -21,7 +21,7 @@ from fairbound.tables.options import TableOptions
 
 
 def with_terms(features: Any, codes: np.ndarray, groups: int) -> Any:
-    """(n, d + (groups - 1)(1 + d)) of features (n, d), dense or sparse, and codes (n,) in 0 .. groups - 1; a row with
+    """(n, `width_with_terms`) of features (n, d), dense or sparse, and codes (n,) in 0 .. groups - 1; a row with
     code -1 has the terms of no group."""
     parts = [features]
     for code in range(1, groups):
@@ -31,6 +31,17 @@ def with_terms(features: Any, codes: np.ndarray, groups: int) -> Any:
         else:
             parts += [gamma[:, None], gamma[:, None] * features]
     return sp.csr_array(sp.hstack(parts)) if sp.issparse(features) else np.hstack(parts)
+
+
+def width_with_terms(features: int, groups: int) -> int:
+    """How many features `with_terms` makes of so many of so many groups."""
+    return features + (groups - 1) * (1 + features)
+
+
+def check_terms(groups: Groups) -> None:
+    """Raises: DataError where the groups are not those of one attribute, or fewer than two."""
+    if len(groups.attributes) != 1 or len(groups.labels[0]) < 2:
+        raise DataError("group terms need one sensitive attribute with two or more groups.")
 
 
 def codes_of(trained: Groups, sensitive_features: Any, n: int) -> np.ndarray:
@@ -65,8 +76,7 @@ class GroupTerms:
         Raises: DataError for several attributes, or fewer than two groups.
         """
         groups = Groups.of(sensitive_features)
-        if len(groups.attributes) != 1 or len(groups.labels[0]) < 2:
-            raise DataError("group terms need one sensitive attribute with two or more groups.")
+        check_terms(groups)
         self.encoder = TableEncoder(self.options).fit(table)
         self.groups = groups.take([])
         self.attribute, self.labels = groups.attributes[0], groups.labels[0]

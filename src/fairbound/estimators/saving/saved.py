@@ -22,6 +22,7 @@ from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
+from fairbound.tables.group_terms import width_with_terms
 
 PLAIN = (
     "batch_size",
@@ -73,11 +74,13 @@ def restored(estimator: Any, folder: Folder) -> Any:
             "parameters; pass a module of the architecture that was trained."
         )
     taken = getattr(estimator.model_, "features", None)
-    if folder.encoder is not None and taken is not None and not getattr(estimator, "group_terms", False):
+    estimator.groups_ = groups_of(manifest)
+    if getattr(estimator, "group_terms", False):
+        _check_terms(folder, estimator.groups_, taken)
+    elif folder.encoder is not None and taken is not None:
         _check_made(folder.path, len(folder.encoder.feature_names), taken)
     estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
     estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
-    estimator.groups_ = groups_of(manifest)
     estimator._loaded_with = estimator.fit_report_, folder.extras
     return estimator
 
@@ -87,6 +90,15 @@ def _check_made(path: str, made: int, taken: int) -> None:
     if made != taken:
         raise ModelFolderError(
             f"the encoder in {path!r} makes {made} features, the model takes {taken}. Save the model again."
+        )
+
+
+def _check_terms(folder: Folder, groups: Groups, taken: int | None) -> None:
+    """Raises: ModelFolderError where the model takes other features than its encoder and its groups make."""
+    encoder, one = folder.encoder, len(groups.attributes) == 1
+    if encoder is None or not one or taken != width_with_terms(len(encoder.feature_names), len(groups.labels[0])):
+        raise ModelFolderError(
+            f"the model in {folder.path!r} does not fit its groups and its encoder. Save the model again."
         )
 
 
