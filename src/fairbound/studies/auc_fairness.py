@@ -116,9 +116,7 @@ class Options:
         return self.model == "network" and (self.moved or self.start == "trained")
 
 
-def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
-    """Why a data set cannot be had; "" where it can."""
-    return missing(given, data_dir)
+absent = missing
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:

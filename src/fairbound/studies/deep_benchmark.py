@@ -24,7 +24,15 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured
 from fairbound.studies import compare
-from fairbound.studies.rows import LabelledRows, available, check_names, check_values, divided, load_rows, missing
+from fairbound.studies.rows import (
+    LabelledRows,
+    census_files_there,
+    check_names,
+    check_values,
+    divided,
+    load_rows,
+    missing,
+)
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -84,8 +92,7 @@ def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
     """Why a data set cannot be had; "" where it can."""
     if given["dataset"] != "acs-income":
         return missing(given, data_dir)
-    there = available(given["dataset"], given.get("options", {}), data_dir)
-    return "" if there else "its files are not in the data folder."
+    return "" if census_files_there(given.get("options", {}), data_dir) else "its files are not in the data folder."
 
 
 def check(given: Mapping[str, Any], data_dir: str | None) -> None:

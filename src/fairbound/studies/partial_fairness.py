@@ -74,9 +74,7 @@ class Options:
         check_choice("areas", self.areas, ("", "group", "inter", "intra"))
 
 
-def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
-    """Why a data set cannot be had; "" where it can."""
-    return missing(given, data_dir)
+absent = missing
 
 
 def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, LabelledRows]:

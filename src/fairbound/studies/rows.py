@@ -164,12 +164,10 @@ def check_values(
         known(f"data set {dataset!r}", f"row of {attribute}", name, labels)
 
 
-def available(dataset: str, options: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
-    """Whether the data set's files are in the data folder (asked of raw Census files, which may be absent)."""
-    if dataset != "acs-income":
-        return True
+def census_files_there(options: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
+    """Whether the raw files of the data set "acs-income" with these options are in the data folder."""
     states = options.get("state", "OK")
-    folder, year = data_folder(data_dir, dataset), int(options.get("year", 2018))
+    folder, year = data_folder(data_dir, "acs-income"), int(options.get("year", 2018))
     return all(raw_path(folder, s, year).is_file() for s in ([states] if isinstance(states, str) else states))
 
 

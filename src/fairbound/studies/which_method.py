@@ -70,9 +70,7 @@ class Options:
         constraint(self.constraint)
 
 
-def absent(given: Mapping[str, Any], data_dir: str | None) -> str:
-    """Why a data set cannot be had; "" where it can."""
-    return missing(given, data_dir)
+absent = missing
 
 
 def task(cell: Cell, data_dir: str | None) -> Task:
