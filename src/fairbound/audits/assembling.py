@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound.base.names import count_of
 from fairbound.base.records import versions
 from fairbound.base.verdicts import AUDIT_SCHEMA, EXIT_CODES, FEW_ROWS, in_clusters, worst_verdict
 from fairbound.fairness.bound import remarks_on
@@ -64,7 +65,7 @@ def _decided_by_few(constraints: Sequence[Mapping[str, Any]], bounds: Sequence[B
         few = {name: n for name, n in c.get("worst_groups", {}).items() if 0 < min(n, clusters.get(name, n)) < FEW_ROWS}
         if few and c["verdict"] != "met" and c["value"]:
             rows = ", ".join(
-                f"{n} held-out {'row' if n == 1 else 'rows'}{in_clusters(clusters.get(name))} "
+                f"{count_of(n, 'held-out row')}{in_clusters(clusters.get(name))} "
                 f"{'measures' if n == 1 else 'measure'} {name}"
                 for name, n in few.items()
             )

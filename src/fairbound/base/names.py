@@ -37,6 +37,11 @@ def shortlist(names: Iterable[Any], most: int = 6, quoted: bool = False) -> str:
     return first + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number of things whose plural ends in s: "1 row", "2,000 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def did_you_mean(
     name: str,
     known: Iterable[str],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairbound.base.names import shortlist
+from fairbound.base.names import count_of, shortlist
 
 AUDIT_SCHEMA = "fairbound.audit/1"
 EXIT_CODES = {"met": 0, "violated": 1, "insufficient": 3}
@@ -46,7 +46,7 @@ def scarce(found: Mapping[str, Any], unit: str = "held-out rows") -> str:
 
 def in_clusters(count: int | None) -> str:
     """What is added to a number of rows that come in so many clusters; "" where they are independent."""
-    return "" if count is None else f" in {count:,} {'cluster' if count == 1 else 'clusters'}"
+    return "" if count is None else f" in {count_of(count, 'cluster')}"
 
 
 def direction(findings: Iterable[Mapping[str, Any]]) -> str:
@@ -93,19 +93,15 @@ def _why_alone(group: Mapping[str, Any]) -> str:
 
 def _rows_and_few(group: Mapping[str, Any]) -> str:
     """The rows of a group that is left out, and how many there are of the kind of which it has too few."""
-    rows, kind = group["rows"], group.get("kind")
-    few = (
-        ""
-        if kind is None
-        else f", {group['fewest']:,} {kind.replace('rows', 'row', 1) if group['fewest'] == 1 else kind}"
-    )
-    return f"{rows:,} {'row' if rows == 1 else 'rows'}{few}"
+    few, kind = group["fewest"], group.get("kind")
+    of_kind = "" if kind is None else f", {few:,} {kind.replace('rows', 'row', 1) if few == 1 else kind}"
+    return count_of(group["rows"], "row") + of_kind
 
 
 def unspoken(found: Mapping[str, Any]) -> str:
     """How many groups a bound leaves out by `fewest`, and their rows."""
     k, n = len(found["left_out_groups"]), found["left_out_rows"]
-    return f"{k:,} {'group' if k == 1 else 'groups'} with {n:,} {'row' if n == 1 else 'rows'}"
+    return f"{count_of(k, 'group')} with {count_of(n, 'row')}"
 
 
 def of_each(method: str) -> str:

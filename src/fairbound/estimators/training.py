@@ -23,6 +23,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fairbound.base.names import count_of
 from fairbound.estimators.choosing import Chosen, Refined
 from fairbound.estimators.linear.auc_training import decided, ranks_only, warn_of_pairs
 from fairbound.estimators.linear.full_batch import train_full_batch
@@ -294,8 +295,8 @@ def _network(
             after, rounds = trained_further(of, solution, options.seed, options.progress, mine)
             solution = replace(judged(problem, after), records=solution.records)  # those of the rounds have no bounds
         how = NO_BOUNDS if problem.m and isinstance(by, SGD) else ""
-        counted = f"{steps:,} step{'' if steps == 1 else 's'}"
-        notes = [EARLY.format(how, counted)] * bool(steps) + [FURTHER.format(how, rounds)] * bool(rounds)
+        said = EARLY.format(how, count_of(steps, "step"))
+        notes = [said] * bool(steps) + [FURTHER.format(how, rounds)] * bool(rounds)
         return Trained(problem, held, solution, by, until, notes, [])
 
     bound = _with_last_layer(batches(method, first := limit.part(ALONE) if problem.m else limit), options, first)

@@ -8,6 +8,7 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from fairbound.base.names import count_of
 from fairbound.report import words
 from fairbound.report.figures import Drawing, Look, files, inline
 from fairbound.report.render import drawing, render
@@ -51,7 +52,7 @@ def frontier_table(result: dict[str, Any]) -> str:
 
 def _seeds(result: dict[str, Any]) -> str:
     n = result["summary"][0]["n"]
-    return f"{n} seed{'s' if n > 1 else ''}"
+    return count_of(n, "seed")
 
 
 def frontier_chart(result: dict[str, Any]) -> dict[str, bytes]:

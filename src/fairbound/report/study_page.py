@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Any
 
+from fairbound.base.names import count_of
 from fairbound.report import words
 from fairbound.report.figures import Drawing
 from fairbound.report.render import drawing, render
@@ -35,7 +36,7 @@ def study_page(
     Raises: ImportError naming the extra where jinja2 is missing.
     """
     budgets = dict.fromkeys(item["budget"] or study["budget"] for item in study["items"])
-    about = [study["source"], f"{study['seeds']} seed{'s' * (study['seeds'] > 1)}", f"{', '.join(budgets)} a run"]
+    about = [study["source"], count_of(study["seeds"], "seed"), f"{', '.join(budgets)} a run"]
     about += [f"{name} {value}" for name, value in study["task"].items()]
     return render(
         "study.html.j2",

@@ -12,6 +12,7 @@ from typing import Any
 
 from fairbound.base.errors import DataError
 from fairbound.base.files import atomic_write_many, atomic_write_text
+from fairbound.base.names import count_of
 from fairbound.report.figures import files, inline
 from fairbound.report.study_figures import drawings
 from fairbound.report.study_page import rows_of, shows, study_page
@@ -39,7 +40,7 @@ def write_report(folder: str | os.PathLike[str], say: Callable[[str], None] = la
             figures |= files(drawing)
         drawn[block["key"]] = [(d, inline(d, next(uids))) for d in made]
         if made:
-            say(f"{len(made)} figure{'' if len(made) == 1 else 's'} of {block['title']}")
+            say(f"{count_of(len(made), 'figure')} of {block['title']}")
     for text in _lacking(study, results):
         say(text)
     if figures:

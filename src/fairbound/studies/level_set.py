@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fairbound.base import series
 from fairbound.base.errors import OptionError
+from fairbound.base.names import count_of
 from fairbound.confidence.single import clopper_pearson
 from fairbound.instances import INSTANCES, exact, instance
 from fairbound.instances.data_instances import DATA
@@ -98,7 +99,7 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     size = f"{problem.rows:,} rows, " if problem.rows > 1 else ""
     return Task(
         problem, watch, derive=derive, options={"batch_size": cell.batch_size * blocks}, checksum=best.checksum,
-        about=f"{size}{problem.m:,} constraint{'s' * (problem.m > 1)}; f* = {best.f:.9g}, {best.x0_f:.6g} at the start, "
+        about=f"{size}{count_of(problem.m, 'constraint')}; f* = {best.f:.9g}, {best.x0_f:.6g} at the start, "
               f"found independently of these methods: {best.certificate}",
         facts={"rows": problem.rows, "m": problem.m, "unsure": (best.upper - best.lower) / scale},
     )  # fmt: skip
@@ -254,7 +255,7 @@ def _every_feasible(
     text = f"{title}: every outer iterate feasible in {good} of {n} runs"
     text += " that made any" if none else ""
     text += f" (95 % interval {low:.3f} to {high:.3f})"
-    text += f"; {none} other run{'s' * (none > 1)} made none." if none else "."
+    text += f"; {count_of(none, 'other run')} made none." if none else "."
     short = [f"{names[r['data']]} ({round(r['ours'] * r['n'])} of {r['n']})" for r in rows if r["n"] and r["ours"] < 1]
     text += f" Not in all on: {', '.join(short)}." if short else ""
     return {**found, "text": text}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairbound.base.names import did_you_mean, plain_repr, shortlist
+from fairbound.base.names import count_of, did_you_mean, plain_repr, shortlist
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,13 @@ def test_names_that_are_alike_are_asked_for(name, options, said):
 )
 def test_of_many_names_the_first_are_said_and_how_many_more_there_are(names, options, said):
     assert shortlist(names, **options) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 held-out rows"), (1, "1 held-out row"), (2000, "2,000 held-out rows")]
+)
+def test_one_thing_is_counted_in_the_singular(number, said):
+    assert count_of(number, "held-out row") == said
 
 
 @pytest.mark.parametrize(
