@@ -71,7 +71,7 @@ MUTANTS = {
     "plug-in: judged by a fit that has seen the rows": Mutant("estimators/reducing/plug_in.py", "self._fitted(seen)", "self._fitted(np.arange(self.rows))", "unit/estimators/test_reduction.py"),
     "plug-in: decisions that cost": Mutant("postprocessing/sweep.py", "return -(self.cost + self", "return (self.cost + self", "unit/estimators/test_reduction.py"),
     "groups: the less accurate of two models": Mutant("estimators/group_rule.py", 'others["cost"] < thresholds', 'others["cost"] > thresholds', "unit/estimators/test_groups_at_prediction.py"),
-    "swept intercept: bounds may be missed": Mutant("estimators/linear/swept_intercept.py", "float(one.violation) <= 0", "float(one.violation) <= 1", "unit/estimators/test_thin_groups.py"),
+    "swept intercept: bounds may be missed": Mutant("estimators/linear/swept_intercept.py", "aim < least and met_by(found)", "aim < least", "unit/estimators/test_thin_groups.py"),
     "swept intercept: the least accurate": Mutant("estimators/linear/swept_intercept.py", "if accuracy is None else -accuracy", "if accuracy is None else accuracy", "unit/estimators/test_thin_groups.py"),
     "other starts: zeros too where thresholds are trained": Mutant("estimators/training.py", "None if problem.plan.auxiliaries else usual()", "usual()", "unit/estimators/test_other_starts.py"),
     "other starts: quotients begin at zeros alone": Mutant("estimators/linear/other_starts.py", "or 1.0) - NEARLY", "or 1.0) - 0.5", "unit/estimators/test_other_starts.py"),

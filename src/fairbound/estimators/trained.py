@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -57,9 +57,18 @@ class Trained(NamedTuple):
         """The exact values of the solution on the training rows."""
         return self.problem.evaluate(self.solution.x)
 
+    def meets(self, x: Tensor) -> bool:
+        """Whether x (n,) meets every bound on all parts."""
+        return met_by(part.evaluate(x) for part in self.parts)
+
     def accuracy(self) -> float | None:
         """The share of the training rows decided rightly, as `accuracy_of`."""
         return accuracy_of(self.measured())
+
+
+def met_by(measured: Iterable[Measured]) -> bool:
+    """Whether one model meets every bound on all of the rows on which it was measured."""
+    return all(float(one.violation) <= 0 for one in measured)
 
 
 class TrainedRanker(NamedTuple):

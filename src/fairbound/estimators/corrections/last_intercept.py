@@ -21,7 +21,7 @@ from fairbound.estimators.gains import beyond_chance, gained
 from fairbound.estimators.linear.auc_training import ranks_only, stretch
 from fairbound.estimators.linear.swept_intercept import best_intercept
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.trained import Trained, largest_share, meeting
+from fairbound.estimators.trained import Trained, largest_share, meeting, met_by
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import last_intercept
@@ -98,7 +98,7 @@ def _moves_to_ranks(trained: Trained, at: slice) -> Iterator[tuple[float, Tensor
         if moved is not None:
             x = start.clone()
             x[at] += moved[-1]
-            if _meets(trained, x):
+            if trained.meets(x):
                 yield aim, x
                 return
 
@@ -113,7 +113,7 @@ def _one_answer_meets(trained: Trained) -> bool:
     ]
     answers = [torch.zeros(c), *torch.eye(c), *-torch.eye(c)]
     points = [torch.cat([torch.zeros(c), answer]).to(same[0].targets.device, same[0].dtype) for answer in answers]
-    return any(all(float(part.evaluate(x).violation) <= 0 for part in same) for x in points)
+    return any(met_by(part.evaluate(x) for part in same) for x in points)
 
 
 def _least_move(trained: Trained, start: Tensor, code: int, sign: float) -> Tensor | None:
@@ -163,7 +163,7 @@ def best_constant(trained: Trained) -> Trained:
         if by_accuracy:
             gain, error = gained(problem, solution.x, x)
             aim = beyond_chance(problem) * error - gain
-        if all(float(one.violation) <= 0 for one in measured) and aim < least:
+        if met_by(measured) and aim < least:
             best, least = x, aim
     if best is solution.x or not solution.found:
         return trained._replace(solution=replace(solution, x=best))
@@ -189,18 +189,13 @@ def accurate_within_bounds(trained: Trained) -> Trained:
     if moved is not None and -aim > float(problem.evaluate(x).extra["accuracy"]):
         x[at] += moved[1]
         x[model.n :] += moved[1]
-        if not _meets(trained, x):
+        if not trained.meets(x):
             return trained
         notes.append(BEGINS)
     if is_linear(model):
         stretched = x * stretch(problem, problem.all_scores(x).double().cpu().numpy())
-        x = stretched if _meets(trained, stretched) else x
+        x = stretched if trained.meets(stretched) else x
     return trained._replace(solution=replace(solution, x=x), notes=notes)
-
-
-def _meets(trained: Trained, x: Tensor) -> bool:
-    """Whether x (n,) meets every bound."""
-    return all(float(part.evaluate(x).violation) <= 0 for part in trained.parts)
 
 
 def _lines(trained: Trained, x: Tensor) -> list[FairProblem]:

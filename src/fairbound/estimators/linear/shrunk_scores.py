@@ -23,7 +23,7 @@ from fairbound.estimators.linear.full_batch import train_full_batch
 from fairbound.estimators.linear.swept_intercept import lowest_loss, places_between
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.trained import Trained, accuracy_of, meeting
+from fairbound.estimators.trained import Trained, accuracy_of, meeting, met_by
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.methods import FullBatchALM
@@ -118,7 +118,7 @@ def _most_accurate(trained: Trained, x: Tensor, least: float) -> Shrunk | None:
         met = []
         for share in SHARES:
             found = [part.evaluate(share * at) for part in trained.parts]
-            if all(float(one.violation) <= 0 for one in found):
+            if met_by(found):
                 met.append((float(found[0].extra["loss"]), share))
         if met:
             share = min(met)[1]
