@@ -130,7 +130,7 @@ def encoder_options(estimator: Any, table: Any, labels: Any, shards: Shards) -> 
     if not shaped_by_default(estimator, table, labels, shards):
         return stated
     if estimator.model == "linear":
-        return stated.or_knots("auto")
+        return stated.or_knots()
     return stated if np.asarray(labels).dtype.kind == "f" else stated.or_jumps()
 
 

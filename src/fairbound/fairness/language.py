@@ -68,11 +68,13 @@ def number_text(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
-def options_without(table: Mapping[str, Option], field: str) -> dict[str, Option]:
-    """The options of a table by which `field` is not set."""
-    return {
-        key: option for key, option in table.items() if not (isinstance(option, (Word, Key)) and option.field == field)
-    }
+def without_against(table: Mapping[str, Option]) -> dict[str, Option]:
+    """The options of a table by which `against` is not set."""
+
+    def sets_against(option: Option) -> bool:
+        return isinstance(option, (Word, Key)) and option.field == "against"
+
+    return {key: option for key, option in table.items() if not sets_against(option)}
 
 
 def option_texts(bound: Any, table: Mapping[str, Option]) -> list[str]:

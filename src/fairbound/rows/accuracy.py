@@ -9,7 +9,7 @@ import numpy as np
 from fairbound.base.errors import DataError
 from fairbound.base.names import plain_repr, shortlist
 from fairbound.rows.labels import plain_labels, same_label
-from fairbound.rows.reading import coded_column, column_array, factorised, is_missing, read_weights
+from fairbound.rows.reading import coded_labels, column_array, factorised, is_missing, read_weights
 
 
 def accuracy_of(predicted: np.ndarray, y: Any, classes: np.ndarray, sample_weight: Any = None) -> float:
@@ -31,7 +31,7 @@ def accuracy_of(predicted: np.ndarray, y: Any, classes: np.ndarray, sample_weigh
 def _in_words_of(classes: np.ndarray, y: Any, column: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(n,) object array of the class that each label means, None for none of them. column: (n,) y as an array."""
     whole = column.dtype.kind in "biu"  # which are read without a Python object for each row
-    codes, found = coded_column("the labels", column) if whole else factorised(plain_labels(y))
+    codes, found = coded_labels(column) if whole else factorised(plain_labels(y))
     gone = np.array([is_missing(label) for label in found])[codes] & (weight > 0)
     if gone.any():
         raise DataError(

@@ -14,7 +14,7 @@ from sklearn import get_config
 
 from fairbound.base.errors import DataError
 from fairbound.base.names import seen
-from fairbound.rows.reading import coded_column, frame_of, is_missing, plain_array, series_of
+from fairbound.rows.reading import coded_labels, frame_of, is_missing, plain_array, series_of
 
 MISSING = -1
 MANY_VALUES = 100
@@ -36,7 +36,7 @@ def texts_of(column: Any) -> np.ndarray:
 def _coded_texts(column: Any) -> tuple[np.ndarray, list[str | None]]:
     """One column as codes (n,) and the texts that they number; some texts may be equal, and None means missing."""
     try:
-        codes, values = coded_column("the labels", column)
+        codes, values = coded_labels(column)
     except TypeError as error:
         raise DataError(f"a group must be a text, a number, a bool or a date, and one is not ({error}).") from None
     return codes, [label_text(value) for value in values]

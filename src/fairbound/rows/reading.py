@@ -182,12 +182,12 @@ def factorised(values: list[Any]) -> tuple[np.ndarray, list[Any]]:
     return codes, [value for _, value in index] if apart else list(index)
 
 
-def coded_column(name: str, values: Any) -> tuple[np.ndarray, list[Any]]:
-    """(n,) codes into the distinct Python values of one column; arguments and errors as of `column_values`, and
-    TypeError for a value that has no hash."""
+def coded_labels(values: Any) -> tuple[np.ndarray, list[Any]]:
+    """(n,) codes into the distinct Python values of one column of labels; errors as of `column_values`,
+    and TypeError for a value that has no hash."""
     whole = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biu"
     if not whole or isinstance(values, np.ma.MaskedArray):
-        return factorised(column_values(name, values))
+        return factorised(column_values("the labels", values))
     kinds = np.unique(values)  # without a Python object for each row
     return places_among(kinds, values), kinds.tolist()
 

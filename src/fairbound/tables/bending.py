@@ -24,9 +24,6 @@ from scipy.special import chdtrc
 from fairbound.base.seeds import seed_for
 from fairbound.tables.regressions import TWO_CLASSES, Fit, fitted
 
-MOST = 3
-"""Knots of a number that bends."""
-
 LEVEL = 0.01
 """Probability that any number bends where none should."""
 

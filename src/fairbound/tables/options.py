@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fairbound.base.errors import OptionError
-from fairbound.tables.bending import MOST
+
+MOST_KNOTS = 3
+"""Of one number, where labels say at which values it bends."""
 
 FEWEST, MOST_CATEGORIES = 50, 250
 """Columns that a categorical column may become in long tables, and in others."""
@@ -82,7 +84,7 @@ class TableOptions:
     @property
     def most_knots(self) -> int:
         """How many knots a number may have."""
-        return MOST if isinstance(self.knots, str) else self.knots or 0
+        return MOST_KNOTS if isinstance(self.knots, str) else self.knots or 0
 
     @property
     def many(self) -> int:
@@ -108,9 +110,9 @@ class TableOptions:
         """Whether labels say where numbers bend or jump, or which columns have an effect together."""
         return self.knots == "auto" or self.jumps_by_labels
 
-    def or_knots(self, knots: int | str) -> TableOptions:
-        """These options, with `knots` where they state none."""
-        return replace(self, knots=knots) if self.knots is None else self
+    def or_knots(self) -> TableOptions:
+        """These options, with knots where labels ask for them where they state none."""
+        return replace(self, knots="auto") if self.knots is None else self
 
     def or_jumps(self) -> TableOptions:
         """These options, with jumps where they state neither knots nor jumps."""

@@ -24,7 +24,6 @@ from fairbound.fairness.pointwise import SURROGATES, WRONG_CLASS, Pointwise, cla
 Table = tuple[tuple[float, float], tuple[float, float]]
 """A weight for each label (rows) and decision (columns): [[TN, FP], [FN, TP]]."""
 
-ALL: Table = ((1, 1), (1, 1))
 SELECTED: Table = ((0, 1), (0, 1))
 
 

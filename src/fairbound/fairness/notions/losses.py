@@ -16,7 +16,7 @@ from fairbound.base.errors import EmptyGroupError, OptionError
 from fairbound.fairness.comparing import Compared, ValueContrasts
 from fairbound.fairness.compiled.builder import CONDITION, Builder
 from fairbound.fairness.compiled.statistics import LOSS, RowFunction
-from fairbound.fairness.language import Key, Word, number_text, options_without, plain_number
+from fairbound.fairness.language import Key, Word, number_text, plain_number, without_against
 from fairbound.fairness.notions.checks import check_aggregated, check_largest, check_uncompared, without_largest
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
@@ -128,7 +128,7 @@ class GroupLoss(LossBound):
     example = "0.4"
     measures = "a mean loss"
     compares = "values"
-    OPTIONS: ClassVar[Any] = options_without(LossBound.OPTIONS, "against")
+    OPTIONS: ClassVar[Any] = without_against(LossBound.OPTIONS)
 
     def __post_init__(self) -> None:
         check_uncompared(self)
@@ -148,7 +148,7 @@ class ExcessLoss(LossBound):
     skip: str | None = None
 
     name = "excess_loss"
-    OPTIONS: ClassVar[Any] = {"skip": Key("skip"), **options_without(LossBound.OPTIONS, "against")}
+    OPTIONS: ClassVar[Any] = {"skip": Key("skip"), **without_against(LossBound.OPTIONS)}
 
     def __post_init__(self) -> None:
         if self.against != "overall":

@@ -22,7 +22,7 @@ from fairbound.fairness.comparing import Compared
 from fairbound.fairness.compiled.builder import Builder
 from fairbound.fairness.compiled.forms import Function
 from fairbound.fairness.compiled.statistics import LOSS, Above
-from fairbound.fairness.language import Key, Option, number_text, options_without, plain_number
+from fairbound.fairness.language import Key, Option, number_text, plain_number, without_against
 from fairbound.fairness.notions.checks import check_largest, check_uncompared, without_largest
 from fairbound.fairness.notions.groups import GroupBound
 from fairbound.fairness.notions.registry import register
@@ -256,7 +256,7 @@ class GroupSquaredError(NumberLossBound):
     example = "0.5"
     measures = "a mean squared error"
     compares = "values"
-    OPTIONS: ClassVar[dict[str, Option]] = options_without(ResidualGap.OPTIONS, "against")
+    OPTIONS: ClassVar[dict[str, Option]] = without_against(ResidualGap.OPTIONS)
 
     def __post_init__(self) -> None:
         check_uncompared(self)
