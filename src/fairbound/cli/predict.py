@@ -28,8 +28,8 @@ from fairbound.estimators.ranker import FairRanker
 from fairbound.estimators.regressor import FairRegressor
 from fairbound.estimators.saving.folder import load_folder, model_folder
 from fairbound.tables import Chunks, Kinds
-from fairbound.tables.chunks import ROWS
-from fairbound.tables.parquet import is_parquet, whole_numbers
+from fairbound.tables.reading.chunks import ROWS
+from fairbound.tables.reading.parquet import is_parquet, whole_numbers
 
 NOT_WRITTEN = (
     ".tsv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".feather", ".arrow", ".orc", ".avro", ".zip", ".bz2", ".xz", ".zst",

@@ -33,7 +33,7 @@ from fairbound.rows.shards import ALONE, Shards, all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
 from fairbound.tables.naming import column_names
-from fairbound.tables.shapes import may_be_asked
+from fairbound.tables.shapes.shapes import may_be_asked
 
 MOST_BENT = 1_000_000
 """Rows of a table up to which numbers bend and jump by default."""

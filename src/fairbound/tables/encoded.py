@@ -10,10 +10,10 @@ from scipy.sparse import issparse
 
 from fairbound.base.errors import DataError
 from fairbound.rows.shards import ALONE, Shards
-from fairbound.tables.chunks import Chunks
 from fairbound.tables.encode_report import EncodeReport
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.in_parts import encode_chunks
+from fairbound.tables.reading.chunks import Chunks
 
 
 @dataclass(frozen=True, eq=False)

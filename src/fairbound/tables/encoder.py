@@ -6,10 +6,10 @@ What becomes of a column, decided on the training table:
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
 - with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of
   training of equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear
-  classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.bending` has the test), and
-  0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.jumping`).
+  classifiers, three, of the numbers for which labels of two values ask (`fairbound.tables.shapes.bending` has the test), and
+  0/1 columns ``name>value`` where they ask for a jump (`fairbound.tables.shapes.jumping`).
 - two columns that tell together what neither tells alone, as labels show, have 0/1 columns of their own, such as
-  ``age>45 & job=admin``, after those of all columns (`fairbound.tables.pairing` has the test). There a missing number
+  ``age>45 & job=admin``, after those of all columns (`fairbound.tables.shapes.pairing` has the test). There a missing number
   lies beyond nothing where training had gaps.
 - dates and durations: as numbers, in days (dates: since 1970-01-01 UTC). So are texts all of which are dates such as
   2024-05-31, 2024/05/31, 31.05.2024, 31-May-2024, 5/31/2024 or 31-5-2024 (where days above 12 show what comes first), with a time or not, and that with its zone (+01:00) or not; times of a day such as 9:05 PM (a part of a day); or durations such as 1 days 02:35:51, where they have more than 50 different values, or than a stated ``max_categories``.
@@ -56,7 +56,7 @@ from fairbound.tables.options import TableOptions
 from fairbound.tables.pairs import Pair
 from fairbound.tables.ranges import RangeCounts
 from fairbound.tables.scaled import learn_scale, scaled
-from fairbound.tables.shapes import Asked, shaped
+from fairbound.tables.shapes.shapes import Asked, shaped
 from fairbound.tables.stored import Learnt
 from fairbound.tables.sums import ROWS_AT_ONCE, Block, number_array
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.rows.shards import ALONE, Shards, all_or_none
-from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import as_category, as_number, read_columns
 from fairbound.tables.encode_report import EncodeReport, merged_reports
 from fairbound.tables.encoder import TableEncoder
@@ -22,6 +21,7 @@ from fairbound.tables.learning import check_options, infinite_error, learn_colum
 from fairbound.tables.merging import Seen
 from fairbound.tables.numbers import NumberFeature, median_of, slices, together
 from fairbound.tables.options import TableOptions
+from fairbound.tables.reading.chunks import Chunks
 
 MEDIAN_BYTES = 1 << 26  # of columns copied at once to find their medians
 

@@ -7,8 +7,8 @@ from typing import Any
 from fairbound.base.errors import DataError
 from fairbound.base.names import plain_repr
 from fairbound.rows.reading import frame_of
-from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoded import Encoded
+from fairbound.tables.reading.chunks import Chunks
 
 
 def column_names(X: Any) -> list[str] | None:

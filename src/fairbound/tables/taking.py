@@ -9,9 +9,9 @@ import numpy as np
 from fairbound.rows.groups import check_lengths, no_groups
 from fairbound.rows.reading import plain_column, take_rows
 from fairbound.rows.weighted import column_of_rows, weighted_rows
-from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoded import Encoded
 from fairbound.tables.naming import named_features
+from fairbound.tables.reading.chunks import Chunks
 
 
 def taken(table: Any, rows: np.ndarray) -> Any:

@@ -20,8 +20,8 @@ from fairbound.cli.app import COMMANDS, main
 from fairbound.cli.files.advice import ADVICE
 from fairbound.cli.options.typer_commands import joined
 from fairbound.tables import TableEncoder, read_table
-from fairbound.tables.files import csv_parts
-from fairbound.tables.records import line_of
+from fairbound.tables.reading.files import csv_parts
+from fairbound.tables.reading.records import line_of
 
 
 def refused(capsys, *arguments):

@@ -12,7 +12,7 @@ import fairbound as fb
 from fairbound.base.errors import OptionError
 from fairbound.estimators import training_rows
 from fairbound.tables import Chunks, Encoded, TableOptions
-from fairbound.tables.shapes import MOST_CLASSES
+from fairbound.tables.shapes.shapes import MOST_CLASSES
 
 BOUND = "demographic_parity <= 0.05"
 STRAIGHT = TableOptions(knots=0)

@@ -15,7 +15,7 @@ from fairbound.estimators.linear.weight_decay import GRID, USUAL, Decayed, _take
 from fairbound.fairness.objectives import ClassLosses
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
-from fairbound.tables.regressions import Curved, fitted
+from fairbound.tables.shapes.regressions import Curved, fitted
 from fairbound.testing import check_gradient
 
 

@@ -11,7 +11,7 @@ import pytest
 from fairbound.base.errors import DataWarning
 from fairbound.tables import TableEncoder, TableOptions, read_table
 from fairbound.tables.amounts import Amounts
-from fairbound.tables.files import csv_parts
+from fairbound.tables.reading.files import csv_parts
 
 pd = pytest.importorskip("pandas")
 

@@ -8,8 +8,8 @@ import pytest
 
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.tables import TableEncoder, TableOptions, read_table
-from fairbound.tables.chunks import Chunks
 from fairbound.tables.encoded import Encoded
+from fairbound.tables.reading.chunks import Chunks
 
 WHEN = pd.Series(pd.date_range("2020-02-01 00:30", periods=80, freq="31h"))
 

@@ -25,10 +25,10 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
 from fairbound.rows.shards import ALONE
 from fairbound.tables import TableEncoder, TableOptions
-from fairbound.tables.chunks import Chunks
 from fairbound.tables.columns import read_columns
 from fairbound.tables.group_terms import GroupTerms
 from fairbound.tables.in_parts import encode_chunks
+from fairbound.tables.reading.chunks import Chunks
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -10,8 +10,8 @@ import pytest
 
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.tables import Chunks, TableEncoder, binary_labels, read_table
-from fairbound.tables.files import csv_parts
-from fairbound.tables.records import line_of
+from fairbound.tables.reading.files import csv_parts
+from fairbound.tables.reading.records import line_of
 
 pd = pytest.importorskip("pandas")
 

@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
-from fairbound.tables.bending import regression
-from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import BINS, MOST, Binned, edges_of, jumps_of, sure_intervals
+from fairbound.tables.shapes.bending import regression
+from fairbound.tables.shapes.growing import Growing
+from fairbound.tables.shapes.jumping import BINS, MOST, Binned, edges_of, jumps_of, sure_intervals
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 AUTO = TableOptions(knots=0, jumps="auto")
@@ -212,7 +212,7 @@ def test_jumps_end_at_a_limit_of_all_together(monkeypatch: pytest.MonkeyPatch) -
     y = (rng.random(20_000) < np.where(code // 5 % 2, 0.9, 0.1)).astype(int)
     whole = jumps_in(code[:, None] / 50, y, [0])[0]
     assert len(whole) == 39
-    monkeypatch.setattr("fairbound.tables.jumping.MOST", 7)
+    monkeypatch.setattr("fairbound.tables.shapes.jumping.MOST", 7)
     some = jumps_in(code[:, None] / 50, y, [0])[0]
     assert len(some) == 7
     assert set(some) <= set(whole)
@@ -256,8 +256,8 @@ def test_the_search_begins_where_the_test_of_bends_ended(classes: int, monkeypat
         ended.append(found[1].scores)
         return found
 
-    monkeypatch.setattr("fairbound.tables.shapes.Growing", Told)
-    monkeypatch.setattr("fairbound.tables.bending.regression", told)
+    monkeypatch.setattr("fairbound.tables.shapes.shapes.Growing", Told)
+    monkeypatch.setattr("fairbound.tables.shapes.bending.regression", told)
     assert TableEncoder(TableOptions(knots="auto")).fit(X, y).bent
     assert len(begun) == len(ended) == (1 if classes == 2 else 3)
     assert all(np.allclose(*both, atol=1e-9) and np.ptp(both[0]) > 1 for both in zip(begun, ended, strict=True))
@@ -276,7 +276,7 @@ def test_numbers_are_looked_at_until_nothing_more_is_found(monkeypatch: pytest.M
         y = (rng.random(3000) < 1 / (1 + np.exp(-score))).astype(int)
         found = {}
         for near in (0.5, 0.0, 1e9):
-            monkeypatch.setattr("fairbound.tables.jumping.NEAR", near)
+            monkeypatch.setattr("fairbound.tables.shapes.jumping.NEAR", near)
             found[near] = jumps_in(codes / 4, y, [0, 1, 2])
         assert found[0.5] == found[0.0]
         once += found[0.5] == found[1e9]

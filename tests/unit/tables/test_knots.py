@@ -13,9 +13,10 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli.app import main
-from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions, shapes
-from fairbound.tables.bending import looked_at, score_statistics
-from fairbound.tables.regressions import NUMBERS
+from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
+from fairbound.tables.shapes import shapes
+from fairbound.tables.shapes.bending import looked_at, score_statistics
+from fairbound.tables.shapes.regressions import NUMBERS
 
 BENT = TableOptions(knots=3)
 
@@ -158,7 +159,7 @@ def test_a_test_keeps_the_knots_of_the_numbers_that_bend() -> None:
 
 
 def test_more_rows_than_the_test_needs_are_left_out(monkeypatch) -> None:
-    monkeypatch.setattr("fairbound.tables.bending.ROWS", 300)
+    monkeypatch.setattr("fairbound.tables.shapes.bending.ROWS", 300)
     X, y, _ = bent_rows()
     assert len(looked_at(len(X), 2)) == 300
     assert TableEncoder(TableOptions(knots="auto")).fit(X, y).bent == ("x",)

@@ -14,13 +14,13 @@ from sklearn.linear_model import LogisticRegression
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.tables import TableEncoder, TableOptions
-from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import Binned
 from fairbound.tables.numbers import NumberFeature
-from fairbound.tables.pairing import AT_ONCE, MOST, pairs_of, surest
 from fairbound.tables.pairs import Pair, Side
-from fairbound.tables.regressions import NUMBERS, TWO_CLASSES
-from fairbound.tables.splits import Divided, divided
+from fairbound.tables.shapes.growing import Growing
+from fairbound.tables.shapes.jumping import Binned
+from fairbound.tables.shapes.pairing import AT_ONCE, MOST, pairs_of, surest
+from fairbound.tables.shapes.regressions import NUMBERS, TWO_CLASSES
+from fairbound.tables.shapes.splits import Divided, divided
 
 AUTO = TableOptions(knots=0, pairs="auto")
 pytestmark = pytest.mark.filterwarnings("ignore:.*was dropped:fairbound.base.errors.DataWarning")
@@ -345,7 +345,7 @@ def test_the_options_say_whether_labels_are_asked() -> None:
 def test_labels_that_are_alike_in_the_rows_looked_at_ask_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, _ = rows(400)
     parts = iter([np.arange(400), np.flatnonzero(y == 1)])
-    monkeypatch.setattr("fairbound.tables.shapes.looked_at", lambda *_: next(parts))
+    monkeypatch.setattr("fairbound.tables.shapes.shapes.looked_at", lambda *_: next(parts))
     encoder = TableEncoder(TableOptions(knots="auto")).fit(X, y)
     assert not encoder.jumping and not encoder.pairs
 
@@ -434,7 +434,7 @@ def test_of_many_columns_those_are_looked_at_with_which_scores_vary_most(monkeyp
     more = rng.integers(0, 2, (20_000, 6)).astype(float)
     y = np.where(rng.random(20_000) < 0.3 * X[:, 0] * X[:, 1] + 0.2 * X[:, 2], 1, y)
     wide = np.column_stack([more, X])
-    monkeypatch.setattr("fairbound.tables.pairing.COLUMNS", 3)
+    monkeypatch.setattr("fairbound.tables.shapes.pairing.COLUMNS", 3)
     found = found_in(wide, y)
     assert {(c, d) for c, _, d, _ in found} == {(6, 7), (7, 8)}
 
@@ -450,8 +450,8 @@ def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch
         assert len(first.bins) == len(second.bins) == len(rest[0])
         return surest(first, second, *rest)
 
-    monkeypatch.setattr("fairbound.tables.pairing.surest", told)
-    monkeypatch.setattr("fairbound.tables.pairing.CELLS", 3 * 10_000)
+    monkeypatch.setattr("fairbound.tables.shapes.pairing.surest", told)
+    monkeypatch.setattr("fairbound.tables.shapes.pairing.CELLS", 3 * 10_000)
     assert {(c, d) for c, _, d, _ in found_in(X[order], y[order])} == {(0, 1), (1, 2)}
     assert set(seen) == {10_000}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairbound.estimators.linear.weight_decay import leave_one_out
-from fairbound.tables.regressions import NUMBERS, TWO_CLASSES, Curved, fitted, second, times
+from fairbound.tables.shapes.regressions import NUMBERS, TWO_CLASSES, Curved, fitted, second, times
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -19,10 +19,10 @@ from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import MANY_NUMBERS, as_decisions
 from fairbound.rows.scores import strays_of
 from fairbound.tables import Chunks, Kinds, read_table
-from fairbound.tables.chunks import ROWS
-from fairbound.tables.opening import check_exists
-from fairbound.tables.parquet import is_parquet
-from fairbound.tables.records import line_of
+from fairbound.tables.reading.chunks import ROWS
+from fairbound.tables.reading.opening import check_exists
+from fairbound.tables.reading.parquet import is_parquet
+from fairbound.tables.reading.records import line_of
 
 
 def in_lines(error: Exception, source: str, rows: np.ndarray | None) -> str:

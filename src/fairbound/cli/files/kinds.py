@@ -13,7 +13,7 @@ from fairbound.estimators.saving.folder import load_folder
 from fairbound.tables import Chunks, Kinds
 from fairbound.tables.marks import Mark
 from fairbound.tables.notation import WORDS
-from fairbound.tables.parquet import is_parquet
+from fairbound.tables.reading.parquet import is_parquet
 
 
 def kinds_of(options: Any) -> Kinds:

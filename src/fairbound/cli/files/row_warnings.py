@@ -13,10 +13,10 @@ from fairbound.base.names import shortlist
 from fairbound.rows.labels import stray_codes
 from fairbound.tables import Kinds
 from fairbound.tables.far_values import far_of
-from fairbound.tables.files import INDEX, Reading, csv_parts
 from fairbound.tables.identifiers import FEWEST, names_identifier
 from fairbound.tables.notation import MAY_BE_WORDS
-from fairbound.tables.parquet import is_parquet
+from fairbound.tables.reading.files import INDEX, Reading, csv_parts
+from fairbound.tables.reading.parquet import is_parquet
 
 MOST_ROWS = 50
 """An identifier of persons has at most so many rows for each on average; others name places or kinds."""

@@ -54,7 +54,7 @@ from fairbound.rows.groups import Groups, texts_of
 from fairbound.rows.labels import binary_labels
 from fairbound.rows.scores import as_logits, decided_scores, said_of_scores
 from fairbound.tables import Chunks, Encoded
-from fairbound.tables.parquet import is_parquet
+from fairbound.tables.reading.parquet import is_parquet
 
 
 def run_audit(options: AuditOptions) -> Outcome:

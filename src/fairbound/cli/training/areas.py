@@ -32,8 +32,8 @@ from fairbound.rows.reading import take_rows
 from fairbound.rows.scores import check_finite_scores, usual_threshold
 from fairbound.rows.split import stratified_split
 from fairbound.tables import Chunks, TableEncoder
-from fairbound.tables.chunks import ROWS
 from fairbound.tables.in_parts import learn_chunks
+from fairbound.tables.reading.chunks import ROWS
 
 SCORES = "scores.csv"
 """What shift writes of the moved scores, beside its report."""

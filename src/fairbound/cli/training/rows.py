@@ -46,8 +46,8 @@ from fairbound.rows.doubtful import twin_words
 from fairbound.rows.groups import Groups, no_groups
 from fairbound.rows.labels import CLASSES, class_labels, positive_last
 from fairbound.tables import Chunks, Encoded, TableEncoder
-from fairbound.tables.files import table_and_marks
 from fairbound.tables.marks import Mark
+from fairbound.tables.reading.files import table_and_marks
 
 ReadLabels = Callable[[Any], tuple[np.ndarray, tuple[Any, ...]]]
 """Of a column of labels, the targets and the classes."""

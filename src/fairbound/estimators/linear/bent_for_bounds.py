@@ -23,8 +23,8 @@ from fairbound.estimators.sharded import shards_of
 from fairbound.estimators.trained import MOST
 from fairbound.estimators.training_rows import shaped_by_default
 from fairbound.tables import Encoded, TableOptions
-from fairbound.tables.bending import looked_at, regression
 from fairbound.tables.encode_report import of_one_table
+from fairbound.tables.shapes.bending import looked_at, regression
 
 KNOTS = 5
 """Values at which every number bends then."""

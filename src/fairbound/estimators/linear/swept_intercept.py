@@ -22,7 +22,7 @@ from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
 from fairbound.rows.sparse import SparseRows
-from fairbound.tables.regressions import fitted
+from fairbound.tables.shapes.regressions import fitted
 
 STEPS = 200
 """Ranks that the intercept is moved to."""

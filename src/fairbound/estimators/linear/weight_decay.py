@@ -34,7 +34,7 @@ from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables.numbers import slices
-from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged
+from fairbound.tables.shapes.regressions import TWO_CLASSES, Curved, fitted, ridged
 
 GRID = (256.0, 64.0, 16.0, 4.0, 1.0, 0.25)
 """Decays that are tried, times the rows."""

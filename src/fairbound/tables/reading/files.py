@@ -15,12 +15,20 @@ from typing import Any, NamedTuple
 from fairbound.base.errors import DataError, DataWarning, NoRowsError, silenced
 from fairbound.base.extras import extra
 from fairbound.tables.amounts import OTHER_MARK, Said, Written, of_other_mark, read_amounts, written_amounts
-from fairbound.tables.kinds import Kinds, Looked, blocks_of, zeros_before
 from fairbound.tables.marks import ALIKE, BOTH, Mark, Marks
 from fairbound.tables.notation import MISSING_WORDS
-from fairbound.tables.opening import DAMAGED, check_plain, damaged, how_written, opened, read_text, undecoded_line
-from fairbound.tables.parquet import check_written, is_parquet, parquet_parts, whole_numbers
-from fairbound.tables.records import before_header, check_widths, first_lines, line_of, sniff
+from fairbound.tables.reading.kinds import Kinds, Looked, blocks_of, zeros_before
+from fairbound.tables.reading.opening import (
+    DAMAGED,
+    check_plain,
+    damaged,
+    how_written,
+    opened,
+    read_text,
+    undecoded_line,
+)
+from fairbound.tables.reading.parquet import check_written, is_parquet, parquet_parts, whole_numbers
+from fairbound.tables.reading.records import before_header, check_widths, first_lines, line_of, sniff
 
 INDEX = "Unnamed: 0"
 """What pandas calls a first column without a name."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound.base.errors import DataError
-from fairbound.tables.opening import how_written, opened
+from fairbound.tables.reading.opening import how_written, opened
 
 SEPARATORS = (",", ";", "\t")
 FAR = 10

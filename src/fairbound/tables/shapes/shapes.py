@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.tables.bending import looked_at, useful
 from fairbound.tables.features import Feature, placed
-from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import CELLS, Binned, jumps_of
-from fairbound.tables.jumping import MOST as MOST_JUMPS
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.options import TableOptions
-from fairbound.tables.pairing import MOST as MOST_PAIRS
-from fairbound.tables.pairing import pairs_of
 from fairbound.tables.pairs import Pair
-from fairbound.tables.regressions import NUMBERS, TWO_CLASSES
-from fairbound.tables.splits import Divided, divided
+from fairbound.tables.shapes.bending import looked_at, useful
+from fairbound.tables.shapes.growing import Growing
+from fairbound.tables.shapes.jumping import CELLS, Binned, jumps_of
+from fairbound.tables.shapes.jumping import MOST as MOST_JUMPS
+from fairbound.tables.shapes.pairing import MOST as MOST_PAIRS
+from fairbound.tables.shapes.pairing import pairs_of
+from fairbound.tables.shapes.regressions import NUMBERS, TWO_CLASSES
+from fairbound.tables.shapes.splits import Divided, divided
 
 MOST_CLASSES = 10
 """Classes whose labels are asked, at most."""

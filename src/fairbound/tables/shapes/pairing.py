@@ -34,10 +34,10 @@ import numpy as np
 from scipy.special import chdtri
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.bending import LEVEL
-from fairbound.tables.growing import Growing
-from fairbound.tables.jumping import LEAST, NEAR
-from fairbound.tables.splits import Divided
+from fairbound.tables.shapes.bending import LEVEL
+from fairbound.tables.shapes.growing import Growing
+from fairbound.tables.shapes.jumping import LEAST, NEAR
+from fairbound.tables.shapes.splits import Divided
 
 MOST, AT_ONCE = 32, 4
 """Pairs at most, and how many of them are added before the regression is fitted again."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
-from fairbound.tables.bending import NEARLY, PENALTY
-from fairbound.tables.regressions import TWO_CLASSES, Curved, fitted, ridged, times
+from fairbound.tables.shapes.bending import NEARLY, PENALTY
+from fairbound.tables.shapes.regressions import TWO_CLASSES, Curved, fitted, ridged, times
 
 
 class Growing:

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from fairbound.base.seeds import seed_for
-from fairbound.tables.regressions import TWO_CLASSES, Fit, fitted
+from fairbound.tables.shapes.regressions import TWO_CLASSES, Fit, fitted
 
 LEVEL = 0.01
 """Probability that any number bends where none should."""

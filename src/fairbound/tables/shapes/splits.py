@@ -14,9 +14,9 @@ import numpy as np
 
 from fairbound.tables.cells import MISSING
 from fairbound.tables.features import CategoryFeature, Feature, placed
-from fairbound.tables.jumping import Binned
 from fairbound.tables.numbers import NumberFeature
 from fairbound.tables.pairs import Side
+from fairbound.tables.shapes.jumping import Binned
 
 BINS = 16
 """Bins of a number, for which `Binned.coarser` is asked."""

@@ -29,8 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from fairbound.tables.bending import LEVEL
-from fairbound.tables.growing import Growing
+from fairbound.tables.shapes.bending import LEVEL
+from fairbound.tables.shapes.growing import Growing
 
 MOST = 128
 """Jumps of all numbers together, at most."""

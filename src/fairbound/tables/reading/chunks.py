@@ -18,11 +18,11 @@ import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.rows.reading import frame_of, take_rows
-from fairbound.tables.files import Reading, csv_parts
-from fairbound.tables.kinds import Kinds
 from fairbound.tables.marks import Mark
-from fairbound.tables.opening import check_plain
-from fairbound.tables.parquet import check_written, is_parquet, parquet_parts
+from fairbound.tables.reading.files import Reading, csv_parts
+from fairbound.tables.reading.kinds import Kinds
+from fairbound.tables.reading.opening import check_plain
+from fairbound.tables.reading.parquet import check_written, is_parquet, parquet_parts
 
 ROWS = 1 << 16
 
