@@ -1,4 +1,4 @@
-"""The scikit-learn door: a classifier that meets stated bounds on groups and classes.
+"""`FairClassifier`, a scikit-learn estimator that meets stated bounds on groups and classes.
 Constructor arguments are stored untouched."""
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from fairbound.fairness.problem import FairProblem
 
 def outside_intervals(problem: FairProblem, x: Tensor) -> list[str]:
     """For each such bound a note, where at x (n,) all training rows of a group's interval have one decision, the same in all
-    groups. None where the model decides all rows alike, and where other processes hold rows too."""
+    groups. Empty where the model decides all rows alike, and where other processes hold rows too."""
     plan = problem.plan
     if not any(isinstance(statistic, WithinShares) for statistic in plan.statistics) or not problem.shards.alone:
         return []
