@@ -9,7 +9,7 @@ from scipy import sparse
 
 from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.fairness.evaluation import batches
-from fairbound.fairness.evaluation.reduction import IndexedReduction, StratifiedReduction, entry_rows
+from fairbound.fairness.evaluation.row_sums import IndexedSums, StratifiedSums, entry_rows
 from fairbound.instances import (
     INSTANCES,
     Block,
@@ -289,7 +289,7 @@ def test_an_epoch_without_replacement_is_the_whole(make):
 def test_a_balanced_batch_holds_equally_many_rows_of_every_block(make):
     problem = make()
     batch = problem.sample((0,), "b", 0, 12, "balanced")
-    weights = batch.reduction.vjp(torch.eye(1 + problem.m, dtype=torch.float64))
+    weights = batch.row_sums.vjp(torch.eye(1 + problem.m, dtype=torch.float64))
     per_block = [int((w.view(-1, 12) > 0).any(0).sum()) for w in weights]
     assert per_block == ([4, 4, 4] if problem.classes == 3 else [4, 8, 8])
     again = problem.sample((0,), "b", 0, 12, "balanced")
@@ -305,15 +305,13 @@ def test_a_full_batch_summed_block_by_block_is_the_sum_over_rows(make):
     """Values, gradients and both ways to the Jacobian of the whole, with blocks summed first and without."""
     problem, plain = make(), make()
     full = problem.full()
-    plain.sample((0,), "all", 0, problem.rows, "balanced").reduction = IndexedReduction(
+    plain.sample((0,), "all", 0, problem.rows, "balanced").row_sums = IndexedSums(
         problem.cells.flatten(),
         entry_rows(problem.plan, problem.rows),
         problem._cell_shares(problem.cells, torch.ones_like(problem.targets)).flatten(),
         problem.joint,
     )
-    assert isinstance(full.reduction, StratifiedReduction) and not isinstance(
-        plain.full().reduction, StratifiedReduction
-    )
+    assert isinstance(full.row_sums, StratifiedSums) and not isinstance(plain.full().row_sums, StratifiedSums)
     for lead in ((), (2,)):
         rng = np.random.default_rng(len(lead))
         x, w = (torch.as_tensor(rng.normal(size=(*lead, size))) for size in (problem.n, problem.m))

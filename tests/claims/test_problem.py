@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from fairbound.base.errors import DataError, EmptyGroupError, NonFiniteError, OptionError
-from fairbound.fairness.evaluation import reduction as reductions
-from fairbound.fairness.evaluation.reduction import DenseReduction, IndexedReduction
+from fairbound.fairness.evaluation import row_sums
+from fairbound.fairness.evaluation.row_sums import DenseSums, IndexedSums
 from fairbound.fairness.pointwise import LOSSES, SURROGATES
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import MLP, ModuleModel
@@ -103,17 +103,17 @@ def test_pointwise_slopes_are_derivatives(name):
 @pytest.mark.parametrize("stated", [s for s in STATED if "best" not in str(s)], ids=str)
 @pytest.mark.parametrize("kind", ["balanced", "uniform"])
 @pytest.mark.parametrize("runs", [1, 3])
-def test_dense_and_indexed_reductions_give_the_same_numbers(stated, kind, runs, monkeypatch):
+def test_dense_and_indexed_sums_give_the_same_numbers(stated, kind, runs, monkeypatch):
     X, y, columns = rows()
     found = {}
-    for limit, cls in ((1 << 30, DenseReduction), (0, IndexedReduction)):
-        monkeypatch.setattr(reductions, "DENSE_LIMIT", limit)
-        monkeypatch.setattr(reductions, "DENSE_FOR", 0)
+    for limit, cls in ((1 << 30, DenseSums), (0, IndexedSums)):
+        monkeypatch.setattr(row_sums, "DENSE_LIMIT", limit)
+        monkeypatch.setattr(row_sums, "DENSE_FOR", 0)
         problem = FairProblem(MLP(4), X, y, columns, stated, dtype=torch.float64)
         seeds = tuple(range(runs))
         x = problem.start(seeds) + 0.3
         batch = problem.sample(seeds, "s", 2, 64, kind)
-        assert isinstance(batch.reduction, cls)
+        assert isinstance(batch.row_sums, cls)
         w = torch.linspace(-1, 2, problem.m, dtype=torch.float64).expand(*x.shape[:-1], -1)
         e, gradient = problem.gradient(x, batch, lambda e, w=w: (0.7, w))
         found[cls] = (e.f, e.g, gradient, problem.jvp(x, batch, torch.ones_like(x)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.trained import decisions
-from fairbound.fairness.evaluation.reduction import SLICE
+from fairbound.fairness.evaluation.row_sums import SLICE
 from fairbound.fairness.problem import FairProblem
 from fairbound.ranking.wins import auc
 

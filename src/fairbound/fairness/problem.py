@@ -325,7 +325,7 @@ class FairProblem(Reported, BaseProblem):
         if whole is not None:
             q = whole.true_rates(x)
             f, g = whole.of_rates(q, loss)[:2]
-        elif batch.reduction is None and not self.plan.beyond_means:
+        elif batch.row_sums is None and not self.plan.beyond_means:
             g = f.new_zeros(*f.shape, 0)
         else:
             if self._true:

@@ -7,7 +7,7 @@ import torch
 import fairbound as fb
 from fairbound.data import load, threshold_groups
 from fairbound.data.communities import THRESHOLDS
-from fairbound.fairness.evaluation.reduction import DenseReduction, IndexedReduction
+from fairbound.fairness.evaluation.row_sums import DenseSums, IndexedSums
 from fairbound.models.mlp import MLP
 from fairbound.rows.groups import Groups
 
@@ -34,7 +34,7 @@ def test_constraints_are_equation_18_group_by_group(members, loss):
     problem = fb.FairProblem(MLP(4), X, y, groups, stated, loss=loss, dtype=torch.float64)
     assert problem.m == members and list(problem.names) == [f"excess_loss: in {i} - overall" for i in range(members)]
     batch = problem.sample((0,), "a", 0, 1, "full")
-    assert (batch.reduction.dense is not None) == (members >= 16)
+    assert (batch.row_sums.dense is not None) == (members >= 16)
     x = torch.randn(2, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     for point in (x[0], x):
         s = point[..., :4] @ torch.tensor(X).T + point[..., 4:]
@@ -59,9 +59,9 @@ def test_a_matrix_and_indexed_sums_are_the_same_map():
     X, y, _, groups = rows(30)
     problem = fb.FairProblem(MLP(4), X, y, groups, "excess_loss[skip=out] <= 0.02", dtype=torch.float64)
     batch = problem.sample((0,), "a", 0, 256, "uniform")
-    assert isinstance(batch.reduction, DenseReduction)
-    whole = problem.full().reduction
-    indexed = IndexedReduction(whole.cells, whole.rows, whole.shares, whole.contrasts)
+    assert isinstance(batch.row_sums, DenseSums)
+    whole = problem.full().row_sums
+    indexed = IndexedSums(whole.cells, whole.rows, whole.shares, whole.contrasts)
     phi = torch.randn(len(whole.sizes), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert torch.allclose(whole.values(phi)[0], indexed.values(phi)[0], atol=1e-13)
     w = torch.randn(30, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

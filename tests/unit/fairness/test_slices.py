@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fairbound as fb
-from fairbound.fairness.evaluation import reduction
+from fairbound.fairness.evaluation import row_sums
 from fairbound.fairness.objectives import Accuracy
 from fairbound.models.mlp import MLP
 
@@ -50,13 +50,13 @@ def test_slices_of_any_length_give_the_numbers_of_one_piece(monkeypatch, stated,
         ]
 
     whole = numbers()
-    monkeypatch.setattr(reduction, "SLICE", size)
+    monkeypatch.setattr(row_sums, "SLICE", size)
     for one, other in zip(whole, numbers(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
 def test_no_more_than_a_slice_of_row_values_is_asked_for(monkeypatch):
-    monkeypatch.setattr(reduction, "SLICE", 16)
+    monkeypatch.setattr(row_sums, "SLICE", 16)
     made = problem(STATED["differences"], MLP(3), Accuracy(0.5), False)
     lengths: list[int] = []
 
@@ -88,6 +88,6 @@ def test_slopes_of_an_objective_made_of_parts_are_those_of_differences(stated, s
 def test_rows_of_a_batch_count_in_their_cells_by_weight():
     cells = torch.tensor([[0, 2], [1, 2], [0, 3], [3, 2]])  # 3: in no cell
     w = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
-    shares, present = reduction.batch_shares(cells, w, 3, torch.float64)
+    shares, present = row_sums.batch_shares(cells, w, 3, torch.float64)
     expected = [[1 / 4, 1 / 7], [1, 2 / 7], [3 / 4, 0], [0, 4 / 7]]
     assert torch.allclose(shares, torch.tensor(expected, dtype=torch.float64)) and present.tolist() == [True] * 3

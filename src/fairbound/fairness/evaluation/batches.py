@@ -14,15 +14,15 @@ from torch import Tensor
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.compiled.contrasts import PlanContrasts, seen_contrasts
 from fairbound.fairness.compiled.plan import Plan
-from fairbound.fairness.evaluation.reduction import (
+from fairbound.fairness.evaluation.row_sums import (
     SLICE,
-    IndexedReduction,
-    Reduction,
-    StratifiedReduction,
+    IndexedSums,
+    RowSums,
+    StratifiedSums,
     batch_shares,
     dense_of,
     entry_rows,
-    reduction,
+    row_sums_of,
 )
 from fairbound.rows.by_column import taken
 from fairbound.rows.sampling import Rows, block_length, chunk_length, draw_rows
@@ -39,7 +39,7 @@ class Batch:
     """B rows ready for the four verbs.
 
     features (..., B, d), as SparseRows where the table is sparse; targets (..., B); objective (..., B): weight of each
-    row's loss in f; reduction: row values to constraint values; seen (..., m): constraints all of whose cells have
+    row's loss in f; row_sums: row values to constraint values; seen (..., m): constraints all of whose cells have
     rows, None for all; cells (..., B, C); seed: for modules with dropout; rows (..., B): places among the problem's
     sorted rows, None for all of them. kept: what statistics have computed of the rows, by their own keys.
     """
@@ -47,7 +47,7 @@ class Batch:
     features: Tensor | SparseRows
     targets: Tensor
     objective: Tensor
-    reduction: Reduction | None
+    row_sums: RowSums | None
     seen: Tensor | None
     _cells: Tensor
     key: tuple[str, int]
@@ -70,7 +70,7 @@ class Weighed(NamedTuple):
     """How the rows of a batch count; see `Batch`."""
 
     objective: Tensor
-    reduction: Reduction | None
+    row_sums: RowSums | None
     seen: Tensor | None
     cells: Tensor
 
@@ -120,7 +120,7 @@ class Batches:
         self.plan, self.m = plan, plan.m
         self.contrasts = PlanContrasts(plan, self.dtype, device=self.device)
         self.joint = None if plan.joint is None else PlanContrasts(plan.joint, self.dtype, device=self.device)
-        self._reduced = self.contrasts if self.joint is None else self.joint
+        self._all_contrasts = self.contrasts if self.joint is None else self.joint
         self._chunks: dict[tuple, tuple[int, list[Batch]]] = {}
         self._blocks: dict[tuple, tuple[int, Rows]] = {}
         self._lengths: dict[tuple, int] = {}
@@ -180,8 +180,8 @@ class Batches:
                 cells = self._cells[index[(0,) * (index.dim() - 1)]].long()
                 each = scale.to(self.dtype).to(self.device)  # type: ignore[union-attr]
                 shares = self._cell_shares(cells, each)
-                reduce = reduction(self._reduced, cells, shares, self.shards) if self.plan.columns else None
-                self._fixed[key] = Weighed(each / self.total_rows, reduce, None, cells)
+                row_sums = row_sums_of(self._all_contrasts, cells, shares, self.shards) if self.plan.columns else None
+                self._fixed[key] = Weighed(each / self.total_rows, row_sums, None, cells)
             return [self._fixed[key]] * len(index)
         cells = self._cells[index].long()
         weights = None if scale is None else scale.to(self.dtype).to(self.device).expand(index.shape)
@@ -195,7 +195,7 @@ class Batches:
         else:
             each = weights * stands_for
             objective = each / self._mass
-        reductions: Sequence[Any] = [None] * len(index)
+        sums: Sequence[Any] = [None] * len(index)
         seen = None
         if self.plan.columns:
             if fixed or not self.own_means or not self.shards.alone:
@@ -203,9 +203,9 @@ class Batches:
             else:
                 shares, present = batch_shares(cells, weights, self.plan.n_cells, self.dtype)
                 seen = seen_contrasts(self.plan, present)
-            reductions = _unbind(reduction(self._reduced, cells, shares, self.shards))
+            sums = _unbind(row_sums_of(self._all_contrasts, cells, shares, self.shards))
         masks = [None] * len(index) if seen is None else seen.unbind(0)
-        return [Weighed(*of) for of in zip(objective.unbind(0), reductions, masks, cells.unbind(0), strict=True)]
+        return [Weighed(*of) for of in zip(objective.unbind(0), sums, masks, cells.unbind(0), strict=True)]
 
     def _cell_shares(self, cells: Tensor, weights: Tensor) -> Tensor:
         """Weight of each row in each of its cells' means over all the data: unbiased for balanced draws."""
@@ -252,31 +252,31 @@ class Batches:
         """All rows as one batch."""
         if self._full is None:
             w = self.weight_of_rows()
-            reduce = self._whole(w) if self.plan.columns else None
+            row_sums = self._whole(w) if self.plan.columns else None
             w = w.div_(self._mass) if self.row_weight is None else w / self._mass
-            self._full = Batch(self.features, self.targets, w, reduce, None, self._cells, ("full", 0), 0)
+            self._full = Batch(self.features, self.targets, w, row_sums, None, self._cells, ("full", 0), 0)
         return self._full
 
-    def _whole(self, w: Tensor) -> IndexedReduction:
-        """The reduction of all rows, of weights w (n_rows,)."""
+    def _whole(self, w: Tensor) -> IndexedSums:
+        """The sums over all rows, of weights w (n_rows,)."""
         plan, device = self.plan, self.device
         if device.type != "cpu":
             shares = self._cell_shares(self.cells, w)
-            return IndexedReduction(
+            return IndexedSums(
                 self.cells.flatten(),
                 entry_rows(plan, len(w), device),
                 shares.flatten(),
-                self._reduced,
+                self._all_contrasts,
                 shards=self.shards,
             )
         cells = self._of_strata
         shares = self._cell_shares(cells, torch.ones_like(cells[:, 0], dtype=self.dtype))
         rows, P = entry_rows(plan, len(cells)), len(plan.functions)
-        made = StratifiedReduction(
+        made = StratifiedSums(
             cells.flatten(),
             rows,
             shares.flatten(),
-            self._reduced,
+            self._all_contrasts,
             self.strata.sizes,
             self.row_weight,
             shards=self.shards,
@@ -284,11 +284,11 @@ class Batches:
         return replace(made, dense=dense_of(made, P * len(cells))) if cells.shape[1] >= MANY_COLUMNS else made
 
 
-def _unbind(joint: Reduction) -> list[Reduction]:
-    """One reduction per batch of a chunk."""
-    if isinstance(joint, IndexedReduction):
+def _unbind(joint: RowSums) -> list[RowSums]:
+    """The row sums of each batch of a chunk."""
+    if isinstance(joint, IndexedSums):
         return [
-            IndexedReduction(c, joint.rows, s, joint.contrasts, shards=joint.shards)
+            IndexedSums(c, joint.rows, s, joint.contrasts, shards=joint.shards)
             for c, s in zip(joint.cells.unbind(0), joint.shares.unbind(0), strict=True)
         ]
     return [type(joint)(w, joint.bounds) for w in joint.weights.unbind(0)]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.fairness.compiled.statistics import LOSS, RowFunction
 from fairbound.fairness.evaluation.batches import Batch
-from fairbound.fairness.evaluation.reduction import StratifiedReduction
+from fairbound.fairness.evaluation.row_sums import StratifiedSums
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Evaluation, Weights
@@ -56,12 +56,12 @@ class OnePass:
     def of(cls, problem: Any, batch: Batch, most_cells: int = 0) -> OnePass | None:
         """Under the surrogates as they were stated; None for problems that the module's docstring does not cover, and
         for more cells than features where these times the rows are more than `most_cells`."""
-        model, plan, reduce = problem.model, problem.plan, batch.reduction
+        model, plan, row_sums = problem.model, problem.plan, batch.row_sums
         X = batch.features
         if type(model) is not MLP or model.hidden or model.outputs > 1 or not isinstance(X, Tensor):
             return None
         others = plan.beyond_means or not problem.contrasts.linear or not problem.shards.alone
-        if others or not isinstance(reduce, StratifiedReduction):
+        if others or not isinstance(row_sums, StratifiedSums):
             return None
         rates = [f for f in plan.functions if f != LOSS]
         sigmoids = all(isinstance(f, RowFunction) and f.surrogate == "sigmoid" and f.table for f in rates)
@@ -142,12 +142,12 @@ def sums_of_decisions(problem: Any, batch: Batch) -> tuple[Tensor, Tensor, list[
     them that is, float64; and of each slice of rows the weights (K, rows) of their losses, which are in neither.
 
     A cell's weights add up to 1 as far as float64 goes, so that equal rates differ by no more."""
-    plan, reduce, y = problem.plan, batch.reduction, batch.targets
+    plan, row_sums, y = problem.plan, batch.row_sums, batch.targets
     none = torch.zeros(plan.n_cells, dtype=torch.float64)
     each = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64)
     of_losses, mass = [], torch.zeros(plan.n_cells, dtype=torch.float64)
-    shares = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))  # type: ignore[union-attr]
-    for rows, weights in reduce.weights_of_rows(shares):  # type: ignore[union-attr]
+    shares = row_sums.spread(torch.eye(plan.n_cells, dtype=problem.dtype))  # type: ignore[union-attr]
+    for rows, weights in row_sums.weights_of_rows(shares):  # type: ignore[union-attr]
         for function, part in zip(plan.functions, weights, strict=True):
             weight = part.double()
             mass += weight.sum(1)

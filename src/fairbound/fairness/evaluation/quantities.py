@@ -118,5 +118,5 @@ def vjp(
         ds, dz = statistic.vjp(part, memo)
         of_scores = ds if of_scores is None else of_scores + ds
         of_auxiliaries = of_auxiliaries if dz is None else of_auxiliaries + dz
-    of_rows = batch.reduction.spread(of_cells) if plan.uses_means else None  # type: ignore[union-attr]
+    of_rows = batch.row_sums.spread(of_cells) if plan.uses_means else None  # type: ignore[union-attr]
     return Slopes(of_rows, of_loss, of_scores, of_auxiliaries)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fairbound.fairness.evaluation import quantities
 from fairbound.fairness.evaluation.batches import Batch
-from fairbound.fairness.evaluation.reduction import SLICE
+from fairbound.fairness.evaluation.row_sums import SLICE
 from fairbound.fairness.evaluation.verbs import Verbs
 from fairbound.problems.problem import Measured
 

@@ -1,6 +1,6 @@
 """Row functions of the scores of a batch: their values, and the slopes of objective and bounds in each row's score.
 
-f and g are reductions of row functions phi of the scores, so the gradient of w0 f + w . g in a row's score is phi'
+f and g are made of sums over rows of functions phi of the scores, so the gradient of w0 f + w . g in a row's score is phi'
 times the weight that (w0, w) gives the row.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from fairbound.fairness.compiled.forms import steeper
 from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.evaluation.batches import Batch, Batches
-from fairbound.fairness.evaluation.reduction import Reduction, StratifiedReduction
+from fairbound.fairness.evaluation.row_sums import RowSums, StratifiedSums
 from fairbound.fairness.pointwise import Pointwise, summed_slopes
 from fairbound.models.model import Model
 
@@ -34,7 +34,7 @@ class RowSlopes(Batches):
         self._loss_only = self._functions == [self.loss]
         self._no_auxiliaries = torch.empty(0, dtype=self.dtype, device=self.device)
         self._always = plan.beyond_means or not self.contrasts.linear  # whether slopes need the values first
-        self._kept: tuple[Tensor, int, Reduction, Tensor] | None = None
+        self._kept: tuple[Tensor, int, RowSums, Tensor] | None = None
 
     def _steeper(self, factor: float) -> None:
         """Take surrogates of decisions `factor` times as steep."""
@@ -49,13 +49,13 @@ class RowSlopes(Batches):
         of: Callable[..., Tensor] = lambda function, scores, targets: function.value(scores, targets),
         *along: Tensor,
     ) -> Tensor:
-        """What the batch's reduction takes of row functions: their values `of` each, (..., P*B), or the sums of these
+        """What the batch's row sums take of row functions: their values `of` each, (..., P*B), or the sums of these
         over strata.
 
         of(function, scores, targets, *along): (..., B) of a slice of rows. along: more that is cut like the scores.
         """
-        reduce, y = batch.reduction, self._per_run(scores, batch.targets)
-        if not isinstance(reduce, StratifiedReduction):
+        row_sums, y = batch.row_sums, self._per_run(scores, batch.targets)
+        if not isinstance(row_sums, StratifiedSums):
             parts = [of(k, scores, y, *along) for k in functions]
             return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
@@ -63,11 +63,11 @@ class RowSlopes(Batches):
             some, *more = (self._some(t, rows) for t in (scores, *along))
             return [of(k, some, y[..., rows], *more) for k in functions]
 
-        return reduce.sums(values)
+        return row_sums.sums(values)
 
     def true_means(self, scores: Tensor, batch: Batch) -> Tensor:
         """(..., K) the means of the cells for decisions and losses as they are, without surrogates."""
-        return batch.reduction.means(self._phi(self._true, scores, batch))  # type: ignore[union-attr]
+        return batch.row_sums.means(self._phi(self._true, scores, batch))  # type: ignore[union-attr]
 
     def _some(self, scores: Tensor, rows: slice) -> Tensor:
         return scores[..., rows] if self.model.outputs == 1 else scores[..., rows, :]
@@ -88,7 +88,7 @@ class RowSlopes(Batches):
             weights = self._kept_weights(w0, w, batch) if fixed else self._row_weights(w0, w, batch, None)
             return self._function_slopes(scores, batch, weights)
         own = batch.objective if ones else batch.objective * w0
-        if w is None or batch.reduction is None:
+        if w is None or batch.row_sums is None:
             return self._per_row(own) * self.loss.slope(scores, y)
         fixed = ones and memo is None and batch.seen is None
         weights = self._kept_weights(own, w, batch) if fixed else self._row_weights(own, w, batch, memo)
@@ -98,9 +98,9 @@ class RowSlopes(Batches):
 
     def _function_slopes(self, scores: Tensor, batch: Batch, weights: Tensor) -> Tensor:
         """Slopes of the row functions, weighted: weights (..., P*B), or (..., P*S) of strata -> like the scores."""
-        if isinstance(batch.reduction, StratifiedReduction):
+        if isinstance(batch.row_sums, StratifiedSums):
             sums: list[Any] = []
-            for rows, shares in batch.reduction.weights_of_rows(weights):
+            for rows, shares in batch.row_sums.weights_of_rows(weights):
                 s, y = self._some(scores, rows), batch.targets[rows]
                 each = (self._per_row(w) * k.slope(s, y) for k, w in zip(self._functions, shares, strict=True))
                 sums.append(sum(each))
@@ -110,24 +110,24 @@ class RowSlopes(Batches):
     def _row_weights(self, own: float | Tensor, w: Tensor, batch: Batch, memo: Any) -> Tensor:
         """Weight of each row's slopes in the gradient of w . g, with the objective's where all slopes are the loss's;
         of a joint plan in that of own f + w . g."""
-        reduce, w = batch.reduction, w if batch.seen is None else w * batch.seen
+        row_sums, w = batch.row_sums, w if batch.seen is None else w * batch.seen
         if self.joint is not None:
             first = torch.as_tensor(own, dtype=w.dtype, device=w.device).expand(*w.shape[:-1], 1)
-            return reduce.vjp(torch.cat([first, w], dim=-1), memo)  # type: ignore[union-attr]
-        weights = reduce.vjp(w, memo)  # type: ignore[union-attr]
+            return row_sums.vjp(torch.cat([first, w], dim=-1), memo)  # type: ignore[union-attr]
+        weights = row_sums.vjp(w, memo)  # type: ignore[union-attr]
         return own + weights if self._in_one(batch) else weights
 
     def _in_one(self, batch: Batch) -> bool:
         """Whether the loss is the only row function, so that its weights of f and g
         are added before its slopes are taken."""
-        return self._loss_only and not isinstance(batch.reduction, StratifiedReduction)
+        return self._loss_only and not isinstance(batch.row_sums, StratifiedSums)
 
     def _kept_weights(self, own: float | Tensor, w: Tensor, batch: Batch) -> Tensor:
-        """`_row_weights`, kept while w and the reduction are those of the call before: between dual updates."""
+        """`_row_weights`, kept while w and the row sums are those of the call before: between dual updates."""
         kept = self._kept
-        if kept is None or kept[0] is not w or kept[1] != w._version or kept[2] is not batch.reduction:
+        if kept is None or kept[0] is not w or kept[1] != w._version or kept[2] is not batch.row_sums:
             made = self._row_weights(own, w, batch, None)
-            self._kept = kept = (w, w._version, batch.reduction, made)  # type: ignore[assignment]
+            self._kept = kept = (w, w._version, batch.row_sums, made)  # type: ignore[assignment]
         return kept[3]  # type: ignore[index]
 
     def _per_row(self, weights: Tensor) -> Tensor:

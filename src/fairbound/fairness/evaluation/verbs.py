@@ -16,8 +16,8 @@ from torch import Tensor
 from fairbound.fairness.evaluation import quantities
 from fairbound.fairness.evaluation.batches import Batch
 from fairbound.fairness.evaluation.one_pass import OnePass
-from fairbound.fairness.evaluation.reduction import IndexedReduction, StratifiedReduction
 from fairbound.fairness.evaluation.row_slopes import RowSlopes
+from fairbound.fairness.evaluation.row_sums import IndexedSums, StratifiedSums
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.scoring import noise, scores_of_rows
 from fairbound.problems.problem import Evaluation, Weights, check_finite
@@ -122,11 +122,11 @@ class Verbs(RowSlopes):
                 return df.unsqueeze(-1)
         dphi = self._phi(self._functions, scores, batch, lambda k, s, y, part: self._along(k.slope(s, y) * part), ds)
         memo = self._evaluate(scores, self._no_auxiliaries, batch)[1] if self._always else None
-        reduce = batch.reduction
-        if isinstance(reduce, IndexedReduction):
-            dF = reduce.contrasts.jvp(reduce.means(dphi), memo)
+        row_sums = batch.row_sums
+        if isinstance(row_sums, IndexedSums):
+            dF = row_sums.contrasts.jvp(row_sums.means(dphi), memo)
         else:
-            dF = reduce.values(dphi)[0] + reduce.bounds  # type: ignore[union-attr]
+            dF = row_sums.values(dphi)[0] + row_sums.bounds  # type: ignore[union-attr]
         df, dg = (df, dF) if self.joint is None else (dF[..., 0], dF[..., 1:])
         if batch.seen is not None:
             dg = dg * batch.seen
@@ -171,13 +171,15 @@ class Verbs(RowSlopes):
     def _joint_jacobian(self, tape: Any, scores: Tensor, batch: Batch, which: Sequence[int] | None) -> Tensor:
         """(..., n) gradients of a joint plan and a linear model, from slopes of the row functions: of a whole table
         also from one product with the rows of each stratum, of a batch from one for all."""
-        functions, reduce, y = self._functions, batch.reduction, batch.targets
+        functions, row_sums, y = self._functions, batch.row_sums, batch.targets
         rows = self._unit_rows(range(1 + self.m) if which is None else which, scores.device)
-        if isinstance(reduce, StratifiedReduction):
-            shares = reduce.vjp(rows).unflatten(-1, (len(functions), -1))
+        if isinstance(row_sums, StratifiedSums):
+            shares = row_sums.vjp(rows).unflatten(-1, (len(functions), -1))
             used = shares.any(0).nonzero().tolist()
-            if len(used) <= MOST_PARTS and reduce.weights is None:
-                strata = [slice(int(end - size), int(end)) for end, size in zip(reduce.ends, reduce.sizes, strict=True)]
+            if len(used) <= MOST_PARTS and row_sums.weights is None:
+                strata = [
+                    slice(int(end - size), int(end)) for end, size in zip(row_sums.ends, row_sums.sizes, strict=True)
+                ]
                 own = ((functions[p], strata[s]) for p, s in used)
                 parts = [tape.part(at.start, at.stop).vjp(k.slope(self._some(scores, at), y[at])) for k, at in own]
                 return self.shards.sum(shares[:, [p for p, _ in used], [s for _, s in used]] @ torch.stack(parts))
@@ -185,7 +187,7 @@ class Verbs(RowSlopes):
             rows[:, 1:] *= batch.seen
         out = []
         for some in rows.split(max(1, STACKED // scores.numel())):
-            out.append(tape.vjp(self._function_slopes(scores, batch, reduce.vjp(some))))  # type: ignore[union-attr]
+            out.append(tape.vjp(self._function_slopes(scores, batch, row_sums.vjp(some))))  # type: ignore[union-attr]
         return self.shards.sum(torch.cat(out))
 
     def _unit_rows(self, which: Sequence[int], device: torch.device) -> Tensor:
@@ -241,7 +243,7 @@ class Verbs(RowSlopes):
         functions = self._true if true else self._functions
         memo: Any
         if self.joint is not None:
-            F, memo = batch.reduction.values(self._phi(functions, scores, batch))  # type: ignore[union-attr]
+            F, memo = batch.row_sums.values(self._phi(functions, scores, batch))  # type: ignore[union-attr]
             g = F[..., 1:] if batch.seen is None else F[..., 1:] * batch.seen
             return Evaluation(F[..., 0], g, batch.seen), memo
         loss = self.loss.value(scores, y)
@@ -250,12 +252,12 @@ class Verbs(RowSlopes):
         if self.plan.beyond_means:
             means = f.new_zeros(*f.shape, self.plan.n_cells)
             if self.plan.uses_means:
-                means = batch.reduction.means(self._phi(functions, scores, batch, of))  # type: ignore[union-attr]
+                means = batch.row_sums.means(self._phi(functions, scores, batch, of))  # type: ignore[union-attr]
             f, g, memo = quantities.value(self.plan, self.contrasts, batch, means, f, scores, z, true, bounds)
-        elif batch.reduction is None:
+        elif batch.row_sums is None:
             return Evaluation(f, f.new_zeros(*f.shape, 0)), None
         else:
-            g, memo = batch.reduction.values(self._phi(functions, scores, batch, of))
+            g, memo = batch.row_sums.values(self._phi(functions, scores, batch, of))
         if batch.seen is not None and bounds:
             g = g * batch.seen
         return Evaluation(f, g, batch.seen), memo

@@ -18,7 +18,7 @@ from torch import Tensor
 from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.compiled.statistics import LOSS, RowFunction
 from fairbound.fairness.evaluation.one_pass import MOST_ROWS, OnePass, sums_of_decisions
-from fairbound.fairness.evaluation.reduction import StratifiedReduction
+from fairbound.fairness.evaluation.row_sums import StratifiedSums
 from fairbound.models.mlp import is_linear
 
 MOST_CELLS = 1 << 24
@@ -51,7 +51,7 @@ class CountedRows:
         plan, X = problem.plan, batch.features
         if not divides_by_decisions(plan) or not is_linear(problem.model, 1) or not isinstance(X, Tensor):
             return None
-        if not problem.shards.alone or not isinstance(batch.reduction, StratifiedReduction):
+        if not problem.shards.alone or not isinstance(batch.row_sums, StratifiedSums):
             return None
         if batch.size > MOST_ROWS or plan.n_cells * batch.size > MOST_CELLS:
             return None

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.base.seeds import seed_for
 from fairbound.fairness.compiled.statistics import Above
-from fairbound.fairness.evaluation.reduction import StratifiedReduction
+from fairbound.fairness.evaluation.row_sums import StratifiedSums
 from fairbound.fairness.lines.fewer_wrong import even_axes, stretches_of
 from fairbound.fairness.pointwise import SQUARED
 from fairbound.models.mlp import is_linear
@@ -95,13 +95,13 @@ class CountedShares:
         if plan.beyond_means or problem.joint is not None or not problem.contrasts.linear or not problem.shards.alone:
             return None
         batch = problem.full()
-        reduce = batch.reduction
-        if plan.m * len(functions) * batch.size * LINES > MOST or not isinstance(reduce, StratifiedReduction):
+        row_sums = batch.row_sums
+        if plan.m * len(functions) * batch.size * LINES > MOST or not isinstance(row_sums, StratifiedSums):
             return None
         turns = torch.zeros(plan.m, len(functions), batch.size, dtype=torch.float64)
-        each = reduce.spread(torch.eye(plan.n_cells, dtype=problem.dtype))
+        each = row_sums.spread(torch.eye(plan.n_cells, dtype=problem.dtype))
         matrix = problem.contrasts.matrix.double()
-        for rows, weights in reduce.weights_of_rows(each):
+        for rows, weights in row_sums.weights_of_rows(each):
             for i, weight in enumerate(weights):
                 turns[:, i, rows] = matrix @ weight.double()
         features = batch.features.double()

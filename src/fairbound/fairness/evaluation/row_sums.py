@@ -30,7 +30,7 @@ SLICE = 1 << 16  # rows of a whole table that are taken at once
 
 
 @dataclass
-class DenseReduction:
+class DenseSums:
     """g = weights phi - bounds. weights: (m, P*B), or (R, m, P*B) where each stacked run has its own rows."""
 
     weights: Tensor
@@ -48,7 +48,7 @@ class DenseReduction:
 
 
 @dataclass
-class IndexedReduction:
+class IndexedSums:
     """Cell means by indexed sums, then contrasts.
 
     cells: (…, E) cell of each entry, K for none; rows: (E,) position in phi of each entry; shares: (…, E) weight of the
@@ -90,8 +90,8 @@ class IndexedReduction:
 
 
 @dataclass
-class StratifiedReduction(IndexedReduction):
-    """The reduction of a whole table sorted by stratum. The S strata take the place of rows: phi (…, P*S) holds their
+class StratifiedSums(IndexedSums):
+    """The sums over a whole table sorted by stratum. The S strata take the place of rows: phi (…, P*S) holds their
     sums.
 
     Rows are taken a slice at a time, so that no more than a slice of the row functions' values is held at once.
@@ -101,7 +101,7 @@ class StratifiedReduction(IndexedReduction):
 
     sizes: np.ndarray
     weights: Tensor | None = None
-    dense: DenseReduction | None = None
+    dense: DenseSums | None = None
 
     def values(self, phi: Tensor) -> tuple[Tensor, Memo | None]:
         return super().values(phi) if self.dense is None else self.dense.values(phi)
@@ -150,7 +150,7 @@ class StratifiedReduction(IndexedReduction):
             yield rows, list((each if self.weights is None else each * self.weights[rows]).unbind(-2))
 
 
-Reduction = DenseReduction | IndexedReduction
+RowSums = DenseSums | IndexedSums
 
 
 def entry_rows(plan: Plan, size: int, device: torch.device | str = "cpu") -> Tensor | None:
@@ -180,18 +180,18 @@ def batch_shares(cells: Tensor, weights: Tensor | None, n_cells: int, dtype: tor
     return (inverse.gather(-1, flat) * w).view(cells.shape), present[..., :n_cells]
 
 
-def reduction(contrasts: PlanContrasts, cells: Tensor, shares: Tensor, shards: Shards) -> Reduction:
+def row_sums_of(contrasts: PlanContrasts, cells: Tensor, shares: Tensor, shards: Shards) -> RowSums:
     """The cheaper of the two forms; of a table in parts the indexed one. cells, shares: (…, B, C)."""
     plan, size = contrasts.plan, cells.shape[-2]
     rows = entry_rows(plan, size, cells.device)
-    indexed = IndexedReduction(cells.flatten(-2), rows, shares.flatten(-2), contrasts, shards=shards)
+    indexed = IndexedSums(cells.flatten(-2), rows, shares.flatten(-2), contrasts, shards=shards)
     width = len(plan.functions) * size
     if plan.m * width * cells.shape[:-2].numel() > DENSE_TOTAL:
         return indexed
     return dense_of(indexed, width) or indexed
 
 
-def dense_of(indexed: IndexedReduction, width: int) -> DenseReduction | None:
+def dense_of(indexed: IndexedSums, width: int) -> DenseSums | None:
     """The same map as a matrix (…, m, width) of rows or strata; None where that would be dearer, or cannot be.
 
     Of contrasts that are sums, a matrix up to DENSE_LIMIT entries, or up to DENSE_FOR times as many as there are
@@ -206,4 +206,4 @@ def dense_of(indexed: IndexedReduction, width: int) -> DenseReduction | None:
     position = torch.arange(width, device=flat.device) if indexed.rows is None else indexed.rows
     means.scatter_add_(-1, flat * width + position, entries)
     means = means.view(*flat.shape[:-1], plan.n_cells + 1, width)[..., : plan.n_cells, :]
-    return DenseReduction(contrasts.matrix @ means, contrasts.bounds)
+    return DenseSums(contrasts.matrix @ means, contrasts.bounds)
