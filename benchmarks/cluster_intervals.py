@@ -15,8 +15,8 @@ import argparse
 import numpy as np
 
 from fairbound.confidence.betting import mean_limits
-from fairbound.confidence.clustered import ClusterSums, clustered_trials
 from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.effective_rows import ClusterSums, clustered_trials
 from fairbound.confidence.rates import largest_lower, rate_upper_bounds
 
 ALPHA = 0.05

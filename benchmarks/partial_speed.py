@@ -30,7 +30,7 @@ from fairbound.methods import IDCA, FullBatchALM  # noqa: E402
 from fairbound.models.mlp import MLP  # noqa: E402
 from fairbound.problems.problem import Draws  # noqa: E402
 from fairbound.studies.partial_fairness import Options, parts_of  # noqa: E402
-from fairbound.studies.rows import LabelledRows  # noqa: E402
+from fairbound.studies.rows import StudyRows  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -48,7 +48,7 @@ MOST = 3
 class Plain:
     """The problem in numpy: x = (w, intercept, thresholds); f the mean loss, g (2 groups x levels, above and below)."""
 
-    def __init__(self, part: LabelledRows, interval: Percentiles, kappa: float, levels: np.ndarray):
+    def __init__(self, part: StudyRows, interval: Percentiles, kappa: float, levels: np.ndarray):
         self.X = np.hstack([part.x.astype(np.float64), np.ones((len(part.x), 1))])
         self.y = part.y.astype(np.float64)
         self.rows = [np.flatnonzero(part.group == name) for name in np.unique(part.group)]

@@ -27,7 +27,7 @@ import fairbound as fb  # noqa: E402
 from fairbound.models.model import model_of  # noqa: E402
 from fairbound.subgroups import (  # noqa: E402
     Found,
-    Occurring,
+    OccurringCells,
     Round,
     Subgroups,
     bound_subgroups,
@@ -121,7 +121,7 @@ def search(attributes: tuple[str, ...], min_count: int, seconds: float) -> dict[
     }
 
 
-def worst_of(cells: Occurring, scores: np.ndarray, min_count: int) -> dict[str, Any]:
+def worst_of(cells: OccurringCells, scores: np.ndarray, min_count: int) -> dict[str, Any]:
     return described(most_violated(cells, scores > 0, min_count=min_count).worst)
 
 

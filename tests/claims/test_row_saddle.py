@@ -7,7 +7,7 @@ from torch import nn
 
 from fairbound.base.errors import OptionError
 from fairbound.fairness.area_problems.linear_auc import LinearAUC, cells_of, pair_sums
-from fairbound.fairness.area_problems.row_saddle import RowOptions, RowSaddle
+from fairbound.fairness.area_problems.row_saddle import RowSaddle, SaddleOptions
 from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import ALM, SFLS, SMD, ovsmd
@@ -122,7 +122,7 @@ def test_plain_numbers_are_the_tensors_steps():
     draws = Draws(made, (0,), 1, "uniform")
     state = method.init(made, made.start((0,)), draws)
     order = made.problem.strata.order
-    options = RowOptions(
+    options = SaddleOptions(
         step_size=c,
         dual_step=c,
         inertia=made.dual_set.entropy_weight,
@@ -157,7 +157,7 @@ def test_an_interval_that_is_too_short_grows():
     X = np.c_[X, np.full(1000, 3.0)]
     groups = Groups.of(group)
     asked = pair_sums("auc_parity[group,surrogate=quadratic]", Occurring.of(groups, y), KAPPA)
-    run = RowSaddle.start(asked, 5, RowOptions(step_size=2e-3, reach=0.01, least=500))
+    run = RowSaddle.start(asked, 5, SaddleOptions(step_size=2e-3, reach=0.01, least=500))
     run.w[:] = [0.0, 0.0, 0.0, 0.0, 0.5]
     for _ in range(10):
         run.feed(X, cells_of(groups, y, (0,)))
@@ -172,7 +172,7 @@ def test_single_rows_reach_the_exact_optimum(seed):
     groups = Groups.of(group)
     cells = cells_of(groups, y, (0,))
     asked = pair_sums("auc_parity[group,surrogate=quadratic]", Occurring.of(groups, y), KAPPA)
-    run = RowSaddle.start(asked, 4, RowOptions(step_size=2e-3, least=1000))
+    run = RowSaddle.start(asked, 4, SaddleOptions(step_size=2e-3, least=1000))
     rng = np.random.default_rng(seed)
     for _ in range(20):
         order = rng.permutation(len(y))
@@ -228,7 +228,7 @@ def test_what_is_refused():
         problem(data, domain=Space())
     for wrong in ({"theta": 1.0}, {"step_size": 0.0}, {"decay": 1.0}):
         with pytest.raises(OptionError):
-            RowOptions(**wrong)
+            SaddleOptions(**wrong)
 
 
 def sigmoids():

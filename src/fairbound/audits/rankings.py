@@ -14,8 +14,8 @@ import numpy as np
 
 from fairbound.audits.records import compared_model, no_value, share_record
 from fairbound.confidence.betting import mean_limits
-from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.ratios_of_sums import ratio_of_sums_bounds
 from fairbound.fairness.bound import Bound, check_groups
 from fairbound.fairness.ranking_problem import ranking_bounds
 from fairbound.fairness.rankings.statistics import Exposures, PairShares

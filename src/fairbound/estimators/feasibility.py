@@ -19,7 +19,7 @@ from fairbound.estimators.certificates.judged_models import Judged, excess, judg
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.conventions import seed_of
 from fairbound.estimators.judged_rows import LabelledRows
-from fairbound.estimators.knee import bend, said_of
+from fairbound.estimators.knee import said_of, sure_knee
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.trained import hardly_better_than_constant, rows_alike
 from fairbound.fairness.bound import Bound, check_judged
@@ -109,7 +109,7 @@ def feasibility(
     chosen = order[0] if cheapest is None else cheapest
     more = more_rows(scored[chosen], stated, 1 - confidence)
     wrong = np.stack([rows.wrong for rows in scored])
-    bent = bend(curve, "trained_under", stated.sense, wrong, held.weight)
+    bent = sure_knee(curve, "trained_under", stated.sense, wrong, held.weight)
     out = {
         "bound": stated.text,
         "confidence": confidence,

@@ -12,7 +12,7 @@ SURE = 3.0
 """Standard errors by which a difference of accuracies is beyond chance; the largest of several is looked at."""
 
 
-class Bend(NamedTuple):
+class SureKnee(NamedTuple):
     """The number of the knee's entry, None where there is none beyond chance; and whether all accuracies along the
     curve are alike but for chance."""
 
@@ -20,7 +20,9 @@ class Bend(NamedTuple):
     flat: bool
 
 
-def bend(curve: Sequence[dict[str, Any]], under: str, sense: str, wrong: np.ndarray, weight: Any = None) -> Bend:
+def sure_knee(
+    curve: Sequence[dict[str, Any]], under: str, sense: str, wrong: np.ndarray, weight: Any = None
+) -> SureKnee:
     """The knee of a curve whose errors on the same rows are known.
 
     curve: k entries with "value", "cost" and, by the name `under`, the bound trained under, None for none. sense: of
@@ -38,13 +40,13 @@ def bend(curve: Sequence[dict[str, Any]], under: str, sense: str, wrong: np.ndar
     flat = len(curve) > 1 and not sure(misses[errors.argmax()] - misses[errors.argmin()])
     found, ends = knee(curve), _ends(curve)
     if found is None or ends is None:
-        return Bend(None, flat)
+        return SureKnee(None, flat)
     first, last = ends
     way = (curve[found]["value"] - curve[first]["value"]) / (curve[last]["value"] - curve[first]["value"])
     stated = [one[under] for one in curve if one[under] is not None]
     tightest = (max if sense == "at least" else min)(stated, default=None)
     depth = (1 - way) * misses[first] + way * misses[last] - misses[found]
-    return Bend(found if curve[found][under] != tightest and sure(depth) else None, flat)
+    return SureKnee(found if curve[found][under] != tightest and sure(depth) else None, flat)
 
 
 def knee(curve: Sequence[dict[str, Any]]) -> int | None:

@@ -16,7 +16,7 @@ from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 from fairbound.fairness.area_problems.kappa_path import along_kappa
 from fairbound.fairness.area_problems.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
-from fairbound.fairness.area_problems.row_saddle import RowOptions, RowSaddle
+from fairbound.fairness.area_problems.row_saddle import RowSaddle, SaddleOptions
 from fairbound.fairness.measuring import measure
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.ranking.wins import auc
@@ -60,7 +60,7 @@ class StreamingAUC(BaseEstimator):
         groups before it begins; rows of a group that they lack are refused, so give `groups` where the stream is
         sorted.
     groups: None, or the labels of the groups by attribute, {"sex": ["F", "M"]}.
-    options: a RowOptions for "rows". random_state: seed of the sample.
+    options: a SaddleOptions for "rows". random_state: seed of the sample.
 
     After `partial_fit`: rows_ (rows so far), and of these, solved for when one of them is read: coef_ (d,), kappa_, met_
     (whether the bound holds on the sample; None where kappa is given), path_ (what was tried: kappa, area, value).
@@ -73,7 +73,7 @@ class StreamingAUC(BaseEstimator):
     sample: int = 10_000
     warm_up: int = 2_000
     groups: dict[str, list[str]] | None = None
-    options: RowOptions | None = None
+    options: SaddleOptions | None = None
     random_state: int = 0
 
     def partial_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None) -> StreamingAUC:
@@ -270,7 +270,7 @@ class StreamingAUC(BaseEstimator):
         scale = np.maximum(rows.std(0), SMALLEST_SCALE)
         values, vectors = np.linalg.eigh(np.cov((rows / scale).T, ddof=0).reshape(rows.shape[1], -1))
         self._whiten = vectors / np.sqrt(np.maximum(values, 0) + RIDGE) / scale[:, None]
-        options = self.options or RowOptions(c1=self._bound.c1)
+        options = self.options or SaddleOptions(c1=self._bound.c1)
         self._run = RowSaddle.start(pair_sums(self._bound, every, float(self.kappa)), rows.shape[1], options)
 
     def _code(self, key: Key) -> int:

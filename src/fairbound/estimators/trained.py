@@ -62,8 +62,8 @@ class Trained(NamedTuple):
         return met_by(part.evaluate(x) for part in self.parts)
 
     def accuracy(self) -> float | None:
-        """The share of the training rows decided rightly, as `accuracy_of`."""
-        return accuracy_of(self.measured())
+        """The share of the training rows decided rightly, as `measured_accuracy`."""
+        return measured_accuracy(self.measured())
 
 
 def met_by(measured: Iterable[Measured]) -> bool:
@@ -136,7 +136,7 @@ def bounds_cost_nothing(near: Mapping[str, Any]) -> bool:
     return bool(near) and not near["multipliers"] and near["violation"] <= 0 and near["stationarity"] <= IN_REST
 
 
-def accuracy_of(measured: Measured) -> float | None:
+def measured_accuracy(measured: Measured) -> float | None:
     """The share of the rows decided rightly, in their weights; None where there are no decisions."""
     return min(float(measured.extra["accuracy"]), 1.0) if "accuracy" in measured.extra else None
 
@@ -177,7 +177,7 @@ def better(first: Trained, second: Trained, refined: Refined, note: str) -> Trai
     def rank(trained: Trained) -> tuple[bool, float, float]:
         solution, measured = trained.solution, trained.measured()
         found = solution.found
-        accuracy = None if refined == "no" else accuracy_of(measured)
+        accuracy = None if refined == "no" else measured_accuracy(measured)
         aim = float(measured.f) if accuracy is None else -accuracy
         return not found, 0.0 if found else float(solution.violation), aim
 

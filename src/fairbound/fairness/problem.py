@@ -27,7 +27,7 @@ from fairbound.fairness.lines.sweeping import FewRows, swept
 from fairbound.fairness.notions import constraints
 from fairbound.fairness.objectives import Accuracy, ClassLosses, objective_of
 from fairbound.fairness.pointwise import HINGE, LOGISTIC, SQUARED, SQUARED_MARGIN, Pointwise, loss_named
-from fairbound.fairness.row_checks import check_bounds, check_lengths, labels_of, sorted_rows, sorted_weights
+from fairbound.fairness.row_checks import check_bounds, check_same_length, labels_of, sorted_rows, sorted_weights
 from fairbound.models.mlp import is_linear
 from fairbound.models.model import Model
 from fairbound.models.scoring import scores_of_rows
@@ -99,7 +99,7 @@ class FairProblem(Reported, BaseProblem):
         y = labels_of(targets, per_row, model.outputs)
         self.groups = no_groups(len(y)) if groups is None else Groups.of(groups)
         codes, minimised = self.groups.codes, objective_of(objective)
-        check_lengths(features, y, codes)
+        check_same_length(features, y, codes)
         bounds = stated.notions if isinstance(stated, Plan) else constraints(stated)
         check_bounds(bounds, model.outputs, minimised, y)
         plan = stated if isinstance(stated, Plan) else _compiled(bounds, minimised, self.groups, y, classes, shards)

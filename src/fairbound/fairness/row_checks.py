@@ -19,7 +19,7 @@ from fairbound.fairness.pointwise import TWO_CLASSES, Pointwise
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.models.model import Model, ModuleModel
 from fairbound.models.scoring import ROWS_AT_ONCE
-from fairbound.rows.by_column import by_column, column_after_column, taken
+from fairbound.rows.by_column import by_column, column_after_column, rows_at
 from fairbound.rows.reading import column_array, number_column, plain_array, read_weights
 from fairbound.rows.sampling import reorder
 from fairbound.rows.sparse import SparseRows
@@ -33,7 +33,7 @@ MOST_COPIED = 1 << 24
 """Cells of features that lie row by row and are copied column by column for a linear model, at most."""
 
 
-def check_lengths(features: Any, y: np.ndarray, codes: np.ndarray) -> None:
+def check_same_length(features: Any, y: np.ndarray, codes: np.ndarray) -> None:
     """Whether there are rows, and as many of them in features, labels (n,) and group codes (n, A)."""
     if not len(y):
         raise DataError("there are no rows.")
@@ -118,7 +118,7 @@ def sorted_rows(
     if in_place and (x.is_contiguous() or by_column(x)):
         reorder(x, order)
     else:
-        x = taken(x, torch.as_tensor(order, device=device))
+        x = rows_at(x, torch.as_tensor(order, device=device))
     if is_linear(model) and x.numel() <= MOST_COPIED and device.type == "cpu":
         x = column_after_column(x)
     if x.is_floating_point() and not _all_finite(x):

@@ -16,7 +16,7 @@ def by_column(rows: Any) -> bool:
     return isinstance(rows, Tensor) and rows.dim() == 2 and rows.shape[1] > 1 and rows.stride(0) == 1 < rows.stride(1)
 
 
-def taken(rows: Tensor, places: Tensor) -> Tensor:
+def rows_at(rows: Tensor, places: Tensor) -> Tensor:
     """The rows (n, ...) at `places` (k,), in memory as all of them are."""
     return rows.t().index_select(1, places).t() if by_column(rows) else rows.index_select(0, places)
 

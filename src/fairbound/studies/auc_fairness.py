@@ -35,7 +35,7 @@ from fairbound.ranking.wins import auc
 from fairbound.solver.solve import solve
 from fairbound.studies import compare
 from fairbound.studies.checked import known
-from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
+from fairbound.studies.rows import StudyRows, check_shares, missing, shared_out
 from fairbound.studies.shrunk_network import group_scaled, network, shrunk
 from fairbound.studies.spec import Cell
 from fairbound.studies.table import Block
@@ -204,7 +204,7 @@ def _exact_start(asked: Options, problem: Any, run: dict[str, Any]) -> tuple[Ten
     return before.add(solved(problem, FullBatchALM(), **run | rounds)).x, before
 
 
-def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, LabelledRows], Model]:
+def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, StudyRows], Model]:
     """The parts that have rows, and the model for them."""
     parts = shared_out(
         asked.dataset, asked.options, asked.group, asked.shares, seed, data_dir, purpose="auc fairness",
@@ -230,7 +230,7 @@ def _model(asked: Options, features: int, seed: int) -> Model:
     return MLP(features, bias=False) if asked.model == "linear" else network(features, seed, asked.group_terms)
 
 
-def _problem(asked: Options, model: Model, part: LabelledRows) -> Any:
+def _problem(asked: Options, model: Model, part: StudyRows) -> Any:
     """The largest area on the part's rows under the true bound, or under the quadratic loss's kappa in min-max form."""
     if asked.kappa:
         stated = [f"{asked.metric[:-1]},surrogate=quadratic,c1={C1}] <= {asked.kappa}"]
@@ -240,7 +240,7 @@ def _problem(asked: Options, model: Model, part: LabelledRows) -> Any:
     return FairProblem(model, part.x, part.y, part.group, stated, objective="auc")
 
 
-def _optimum(asked: Options, train: LabelledRows) -> float | None:
+def _optimum(asked: Options, train: StudyRows) -> float | None:
     """The least quadratic loss under kappa, of a linear score; None for other problems."""
     if not asked.kappa or asked.model != "linear":
         return None
@@ -248,7 +248,7 @@ def _optimum(asked: Options, train: LabelledRows) -> float | None:
     return LinearAUC.of(bound, train.x.astype(np.float64), train.y, train.group).solve(asked.kappa).loss
 
 
-def _measured(name: str, metric: str, part: LabelledRows, scores: np.ndarray) -> dict[str, float]:
+def _measured(name: str, metric: str, part: StudyRows, scores: np.ndarray) -> dict[str, float]:
     """MEASURES of the part's scores (n,)."""
     found = auc(scores, part.y == 1, part.y == 0), measure(metric, scores, part.y, part.group, threshold=0.0)
     return {f"{name} {word}": float(value) for word, value in zip(MEASURES, found, strict=True)}

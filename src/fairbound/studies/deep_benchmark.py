@@ -25,7 +25,7 @@ from fairbound.models.model import model_of
 from fairbound.problems.problem import Measured
 from fairbound.studies import compare
 from fairbound.studies.rows import (
-    LabelledRows,
+    StudyRows,
     census_files_there,
     check_names,
     check_values,
@@ -139,12 +139,12 @@ def task(cell: Cell, data_dir: str | None) -> Task:
     )  # fmt: skip
 
 
-def _problem(asked: Options, part: LabelledRows, stated: str) -> FairProblem:
+def _problem(asked: Options, part: StudyRows, stated: str) -> FairProblem:
     model = model_of(asked.model, part.x.shape[1])
     return FairProblem(model, part.x, part.y, part.coded(asked.group, asked.groups), stated)
 
 
-def _size(part: LabelledRows, asked: Options, words: str) -> str:
+def _size(part: StudyRows, asked: Options, words: str) -> str:
     return f"{len(part):,} {words} rows, {int((part.group == 1).sum()):,} of them {asked.groups[1]}"
 
 
@@ -168,7 +168,7 @@ def _stated(measured: Measured, bound: float, directed: Sequence[int]) -> dict[s
     return {"loss": float(measured.f), "gap": max((values[i] for i in directed), key=abs), "|gap|": max(values)}
 
 
-def measures(scores: np.ndarray, part: LabelledRows, names: Sequence[str]) -> dict[str, Any]:
+def measures(scores: np.ndarray, part: StudyRows, names: Sequence[str]) -> dict[str, Any]:
     """KLBM25's measures of one model on one part, and 50-bin histograms of its predicted probabilities.
 
     Ind, Sp, Ina, Sf: as in Table 3. Wd: its "Wd", the squared order-2 distance of 50-bin histograms. W1: the

@@ -21,13 +21,13 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel
 from fairbound.models.scoring import last_inputs
 from fairbound.solver.solve import solve
-from fairbound.studies.rows import PARTS, LabelledRows, checksum, in_parts
+from fairbound.studies.rows import PARTS, StudyRows, checksum, in_parts
 
 SIDE, CHANNELS, LAST = 14, 2, 64
 RED = {True: 0.7, False: 0.3}
 
 
-def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, most: int = 0) -> dict[str, LabelledRows]:
+def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, most: int = 0) -> dict[str, StudyRows]:
     """Training, validation and test rows: pictures (n, 2, 14, 14) in [0, 1], a channel for each colour; labels and
     colours (n,).
 
@@ -42,7 +42,7 @@ def coloured_digits(shares: Sequence[float], seed: int, data_dir: str | None, mo
     x = np.zeros((len(y), CHANNELS, SIDE, SIDE), dtype=np.float32)
     x[np.arange(len(y)), np.where(red, 0, 1)] = grey
     colours = np.where(red, "red", "green")
-    every = LabelledRows(x, y, colours, checksum(data.X, y, colours))
+    every = StudyRows(x, y, colours, checksum(data.X, y, colours))
     return {name: every.take(rows) for name, rows in zip(PARTS, in_parts(len(y), shares, rng, most), strict=True)}
 
 
@@ -57,7 +57,7 @@ def network(seed: int) -> ModuleModel:
     return ModuleModel(layers)
 
 
-def trained_layers(rows: LabelledRows, seed: int, steps: int) -> Tensor:
+def trained_layers(rows: StudyRows, seed: int, steps: int) -> Tensor:
     """(n,) parameters of `network` after `steps` of training without bounds, but those of the last layer, which are 0:
     every picture has one score, and so every bound on scores is met.
     It stands for the layers that the source takes from ImageNet."""
@@ -67,7 +67,7 @@ def trained_layers(rows: LabelledRows, seed: int, steps: int) -> Tensor:
     return x
 
 
-def last_layer_solved(model: ModuleModel, rows: LabelledRows, x: Tensor, bound: str) -> Tensor:
+def last_layer_solved(model: ModuleModel, rows: StudyRows, x: Tensor, bound: str) -> Tensor:
     """(n,) the parameters x of `network` with the last layer solved anew on all rows under `bound`, a linear model of
     what the others make of them.
 

@@ -26,7 +26,7 @@ from fairbound.models.mlp import MLP
 from fairbound.models.model import ModuleModel
 from fairbound.problems.problem import Measured
 from fairbound.studies.digits import coloured_digits, last_layer_solved, network, trained_layers
-from fairbound.studies.rows import LabelledRows, check_shares, missing, shared_out
+from fairbound.studies.rows import StudyRows, check_shares, missing, shared_out
 from fairbound.studies.spec import Cell
 from fairbound.studies.task import Run, Task
 
@@ -77,7 +77,7 @@ class Options:
 absent = missing
 
 
-def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, LabelledRows]:
+def parts_of(asked: Options, seed: int, data_dir: str | None) -> dict[str, StudyRows]:
     """Training and test rows of a seed, with group terms where they are rows of a table."""
     if asked.first_steps:
         parts = coloured_digits(asked.shares, seed, data_dir, asked.rows)

@@ -26,7 +26,7 @@ PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
+class StudyRows:
     """x: (n, d) float32, or pictures; y: (n,) in {0, 1}; group: (n,) names, or codes: 0 the reference,
     1 the protected group, -1 neither. checksum: of the whole data set, before it was split and standardised."""
 
@@ -38,9 +38,9 @@ class LabelledRows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, rows: np.ndarray) -> LabelledRows:
+    def take(self, rows: np.ndarray) -> StudyRows:
         """The rows numbered `rows` (k,)."""
-        return LabelledRows(self.x[rows], self.y[rows], self.group[rows], self.checksum)
+        return StudyRows(self.x[rows], self.y[rows], self.group[rows], self.checksum)
 
     def coded(self, attribute: str, names: Sequence[str]) -> Groups:
         """The groups of rows with codes. names: of the codes 0, 1, ..."""
@@ -51,18 +51,18 @@ class LabelledRows:
 class SplitRows:
     """train, test: the parts."""
 
-    train: LabelledRows
-    test: LabelledRows
+    train: StudyRows
+    test: StudyRows
 
     @property
     def checksum(self) -> str:
         """Of all the data set's features, labels and groups, before the split."""
         return self.train.checksum
 
-    def together(self) -> LabelledRows:
+    def together(self) -> StudyRows:
         """The rows of both parts."""
         x, y, group = (np.concatenate([getattr(self.train, k), getattr(self.test, k)]) for k in ("x", "y", "group"))
-        return LabelledRows(x, y, group, self.train.checksum)
+        return StudyRows(x, y, group, self.train.checksum)
 
 
 def shared_out(
@@ -77,7 +77,7 @@ def shared_out(
     stated_test: bool,
     most: int,
     group_terms: bool,
-) -> dict[str, LabelledRows]:
+) -> dict[str, StudyRows]:
     """Training, validation and test rows of a seed: missing numbers the mean, features standardised on the training
     rows.
 
@@ -101,7 +101,7 @@ def shared_out(
     if group_terms:
         first_label = min(label for label in group if isinstance(label, str))
         X = with_terms(X, (group == first_label).astype(np.int64), 2)
-    every = LabelledRows(X.astype(np.float32), y, group, known_by)
+    every = StudyRows(X.astype(np.float32), y, group, known_by)
     return {name: every.take(rows) for name, rows in zip(PARTS, (first, held, test), strict=True)}
 
 
@@ -200,14 +200,14 @@ def load_rows(
             raise DataError(
                 f"data {dataset!r}: no row has {attribute} = {absent[0]!r}; correct `groups`. There are: {there}."
             )
-        parts.append(LabelledRows(np.ascontiguousarray(x, dtype=np.float32), y, group, known_by))
+        parts.append(StudyRows(np.ascontiguousarray(x, dtype=np.float32), y, group, known_by))
     train, test = parts
     if held:
         train, test = divided(train, held, seed, "tuning")
     return SplitRows(train, test)
 
 
-def divided(part: LabelledRows, share: float, seed: int, purpose: str) -> tuple[LabelledRows, LabelledRows]:
+def divided(part: StudyRows, share: float, seed: int, purpose: str) -> tuple[StudyRows, StudyRows]:
     """`part` without a `share` of each group's rows, and those rows."""
     rng = np.random.default_rng(seed_for("divide", purpose, seed))
     away = np.zeros(len(part), dtype=bool)

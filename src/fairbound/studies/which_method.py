@@ -31,7 +31,7 @@ from fairbound.models.model import Model, model_of
 from fairbound.problems.problem import Measured
 from fairbound.solver.budget import Budget
 from fairbound.solver.solve import Solution
-from fairbound.studies.rows import LabelledRows, SplitRows, checksum, divided, load_rows, missing
+from fairbound.studies.rows import SplitRows, StudyRows, checksum, divided, load_rows, missing
 from fairbound.studies.spec import TUNED, Cell, StudySpec
 from fairbound.studies.table import Block
 from fairbound.studies.task import Row, Run, Task
@@ -125,7 +125,7 @@ def _kept(row: Row, rows: int) -> Row:
     }  # fmt: skip
 
 
-def _problem(asked: Options, model: Model, part: LabelledRows) -> FairProblem:
+def _problem(asked: Options, model: Model, part: StudyRows) -> FairProblem:
     names = asked.groups or ("thinner", "thicker")
     return FairProblem(model, part.x, part.y, part.coded(asked.group or "stroke", names), asked.constraint)
 
@@ -153,7 +153,7 @@ def _pixels(data_dir: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _images(seed: int, data_dir: str | None, held: float) -> SplitRows:
     x, y, group = _pixels(data_dir)
-    every = LabelledRows(x, y, group, checksum(x, y, group))
+    every = StudyRows(x, y, group, checksum(x, y, group))
     train, test = divided(every, TEST_SHARE, seed, "images")
     if held:
         train, test = divided(train, held, seed, "tuning")

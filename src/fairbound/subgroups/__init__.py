@@ -6,11 +6,11 @@
     search = most_violated(cells, scores > 0)             # exact, with a certificate
     fit = bound_subgroups(train, model, X, y, subgroups, groups.codes, "demographic_parity[overall] <= 0.1")
 
-The parts: `subgroup_index` (numbers and names), `subgroup_counts` (cells, counts, draws), `subgroup_lattice` and
-`subgroup_search` (branch and bound), `subgroup_rounds` (bounds on chosen subgroups, rounds of training and search).
+The parts: `index` (numbers and names), `counts` (cells, counts, draws), `lattice` and `search` (branch and bound),
+`rounds` (bounds on chosen subgroups, rounds of training and search).
 """
 
-from fairbound.subgroups.counts import Occurring, occurring
+from fairbound.subgroups.counts import OccurringCells, occurring
 from fairbound.subgroups.index import Subgroups
 from fairbound.subgroups.rounds import (
     Round,
@@ -23,7 +23,7 @@ from fairbound.subgroups.search import Found, Search, most_violated
 
 __all__ = [
     "Found",
-    "Occurring",
+    "OccurringCells",
     "Round",
     "Search",
     "SubgroupFit",

@@ -24,7 +24,7 @@ TRIALS_PER_DRAW = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Occurring:
+class OccurringCells:
     """The cells that occur among `rows` rows.
 
     key: (k,) int64, ascending: a cell's code row as a number, with digit 0 where the value is missing. Where nothing is
@@ -142,7 +142,7 @@ class Occurring:
         return np.array(list(drawn), dtype=np.int64)
 
 
-def occurring(subgroups: Subgroups, codes: np.ndarray | Iterable[np.ndarray]) -> Occurring:
+def occurring(subgroups: Subgroups, codes: np.ndarray | Iterable[np.ndarray]) -> OccurringCells:
     """Count the cells of rows in one pass.
 
     codes: (n, A) group codes, -1 missing; or an iterable of such arrays, as when a file is read part by part (then only
@@ -163,7 +163,7 @@ def occurring(subgroups: Subgroups, codes: np.ndarray | Iterable[np.ndarray]) ->
     if isinstance(codes, np.ndarray):
         places = (np.searchsorted(key, subgroups.encode(part)).astype(np.int32) for part in _slices(codes))
         row_cell = np.concatenate(list(places))
-    return Occurring(subgroups, key, count, row_cell)
+    return OccurringCells(subgroups, key, count, row_cell)
 
 
 def _slices(codes: np.ndarray) -> Iterator[np.ndarray]:

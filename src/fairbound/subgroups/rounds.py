@@ -28,7 +28,7 @@ from fairbound.fairness.pointwise import Pointwise, loss_named
 from fairbound.fairness.problem import FairProblem
 from fairbound.fairness.row_checks import dense_rows, labels_of
 from fairbound.models.model import Model, model_of
-from fairbound.subgroups.counts import Occurring, occurring
+from fairbound.subgroups.counts import OccurringCells, occurring
 from fairbound.subgroups.index import Subgroups
 from fairbound.subgroups.search import Found, Search, most_violated
 
@@ -72,7 +72,7 @@ def _with_overall(bound: Any) -> Bound | None:
 
 
 def violations(
-    cells: Occurring,
+    cells: OccurringCells,
     notion: Bound,
     scores: Any,
     targets: Any,
@@ -239,7 +239,7 @@ def _labels(targets: Any, notion: Bound, loss: Loss, outputs: int) -> tuple[np.n
     return y, per_row
 
 
-def _spread(cells: Occurring, indices: Sequence[int], size: int, overlap: float) -> list[int]:
+def _spread(cells: OccurringCells, indices: Sequence[int], size: int, overlap: float) -> list[int]:
     """The first `size` subgroups of which no two share more than `overlap` of their rows."""
     taken: list[tuple[int, np.ndarray]] = []
     for index in indices:

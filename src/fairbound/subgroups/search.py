@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fairbound.base.errors import DataError, OptionError
-from fairbound.subgroups.counts import Occurring, check_limits
+from fairbound.subgroups.counts import OccurringCells, check_limits
 from fairbound.subgroups.lattice import Family, Lattice
 
 OPEN_BYTES = 256 << 20
@@ -68,7 +68,7 @@ class Search:
 
 
 def most_violated(
-    occurring: Occurring,
+    occurring: OccurringCells,
     statistic: Any,
     reference: float | str = "overall",
     *,
@@ -108,7 +108,7 @@ def most_violated(
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells that have a row considered, by ascending mean of the statistic. place: their positions in Occurring."""
+    """Cells that have a row considered, by ascending mean of the statistic. place: their positions in OccurringCells."""
 
     place: np.ndarray
     count: np.ndarray
@@ -117,7 +117,7 @@ class _Cells:
     rounding: float
 
     @classmethod
-    def of(cls, occurring: Occurring, statistic: Any, rows: Any) -> _Cells:
+    def of(cls, occurring: OccurringCells, statistic: Any, rows: Any) -> _Cells:
         if occurring.row_cell is None:
             raise DataError("these cells were counted from a stream; count one array of codes to search them.")
         values = np.asarray(statistic.detach().cpu() if hasattr(statistic, "detach") else statistic)
@@ -152,7 +152,13 @@ class _Cells:
 
 class _BranchAndBound:
     def __init__(
-        self, occurring: Occurring, cells: _Cells, reference: float, min_count: int, max_fixed: int | None, top: int
+        self,
+        occurring: OccurringCells,
+        cells: _Cells,
+        reference: float,
+        min_count: int,
+        max_fixed: int | None,
+        top: int,
     ):
         self.occurring, self.cells, self.reference, self.top = occurring, cells, reference, top
         subgroups = occurring.subgroups

@@ -16,7 +16,7 @@ from fairbound.fairness.notions import constraint  # noqa: E402
 from fairbound.fairness.percentiles.intervals import Percentiles  # noqa: E402
 from fairbound.fairness.problem import FairProblem  # noqa: E402
 from fairbound.models.mlp import MLP  # noqa: E402
-from fairbound.studies.rows import LabelledRows  # noqa: E402
+from fairbound.studies.rows import StudyRows  # noqa: E402
 
 TEXT = bench.TEXT.format("0.1:0.6", 0.1)
 
@@ -28,7 +28,7 @@ def both():
     x = np.column_stack([rng.normal(size=(300, 2)), group == "a"]).astype(np.float32)
     y = (rng.random(300) < 1 / (1 + np.exp(-x[:, 0] - x[:, 2]))).astype(int)
     bound = constraint(TEXT)
-    plain = bench.Plain(LabelledRows(x, y, group), Percentiles.read("0.1:0.6"), 0.1, bound.levels())
+    plain = bench.Plain(StudyRows(x, y, group), Percentiles.read("0.1:0.6"), 0.1, bound.levels())
     return plain, FairProblem(MLP(3), x, y, group, TEXT, dtype=torch.float64)
 
 

@@ -13,7 +13,7 @@ from browsing import CHROMIUM, Browser
 from fairbound.cli import app as cli
 from fairbound.cli.training.frontier import _advice
 from fairbound.cli.training.frontier_page import certifiable, roc
-from fairbound.estimators.knee import bend
+from fairbound.estimators.knee import sure_knee
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("matplotlib", reason="the page's charts need the extra 'report'")
@@ -120,8 +120,8 @@ def test_the_knee_is_farthest_above_the_line_between_the_ends():
     curve = [(0.0, 0.8, 0.01), (0.02, 0.85, 0.02), (0.1, 0.87, 0.1), (0.2, 0.88, None)]
     points = [{"value": v, "cost": 1 - a, "bound": b} for v, a, b in curve]
     wrong = errors(2000, *(a for _, a, _ in curve))
-    assert bend(points, "bound", "at most", wrong) == (1, False)
-    assert bend(points[:1] + points[3:], "bound", "at most", wrong[[0, 3]]).at is None
+    assert sure_knee(points, "bound", "at most", wrong) == (1, False)
+    assert sure_knee(points[:1] + points[3:], "bound", "at most", wrong[[0, 3]]).at is None
 
 
 def test_of_a_flat_curve_no_knee_is_said(folder):

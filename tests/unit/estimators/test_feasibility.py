@@ -13,7 +13,7 @@ import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
 from fairbound.cli import app as cli
 from fairbound.estimators.feasibility import Scored, _bounds, _said, more_rows
-from fairbound.estimators.knee import bend, knee, said_of
+from fairbound.estimators.knee import knee, said_of, sure_knee
 from fairbound.rows.groups import Groups
 
 BOUND = "demographic_parity <= 0.15"
@@ -189,12 +189,12 @@ UNDER = (None, 0.2, 0.1, 0.05, 0.0006)
 
 def test_a_knee_is_said_where_it_is_beyond_chance():
     curve, wrong = curve_of(UNDER, (0.8, 0.798, 0.796, 0.79, 0.7))
-    found = bend(curve, "trained_under", "at most", wrong)
+    found = sure_knee(curve, "trained_under", "at most", wrong)
     assert (curve[found.at]["trained_under"], found.flat) == (0.05, False)
     assert said_of(0.05, False) == "Bounds tighter than about 0.05 cost more accuracy for each step."
     weight = np.ones(2000)
     weight[[0, 1500]] = 1e6  # of two rows that count, one is decided by all models but the last
-    assert bend(curve, "trained_under", "at most", wrong, weight).at is None
+    assert sure_knee(curve, "trained_under", "at most", wrong, weight).at is None
 
 
 def test_a_flat_curve_has_no_knee():
@@ -202,20 +202,20 @@ def test_a_flat_curve_has_no_knee():
     curve, wrong = curve_of(UNDER, (0.7075, 0.7137, 0.7, 0.6975, 0.71))
     rng = np.random.default_rng(0)
     wrong = np.array([rng.permutation(row) for row in wrong])  # each on rows of its own
-    assert bend(curve, "trained_under", "at most", wrong) == (None, True)
+    assert sure_knee(curve, "trained_under", "at most", wrong) == (None, True)
     assert said_of(None, True).startswith("Accuracy hardly changes")
 
 
 def test_an_even_price_has_no_knee_and_is_not_called_flat():
     curve, wrong = curve_of((None, 0.2, 0.1, 0.0), (0.9, 0.8, 0.7, 0.6))
-    assert bend(curve, "trained_under", "at most", wrong) == (None, False) and said_of(None, False) == ""
+    assert sure_knee(curve, "trained_under", "at most", wrong) == (None, False) and said_of(None, False) == ""
 
 
 def test_no_bound_is_tighter_than_the_tightest():
     """The model under the tightest bound may measure a little more than another, and be the knee by its cost."""
     curve, wrong = curve_of((None, 0.2, 0.1, 0.0006), (0.8, 0.798, 0.6, 0.79))
     curve[2]["value"], curve[3]["value"] = 0.01, 0.02
-    assert knee(curve) == 3 and bend(curve, "trained_under", "at most", wrong).at is None
+    assert knee(curve) == 3 and sure_knee(curve, "trained_under", "at most", wrong).at is None
 
 
 def test_the_command_says_what_python_says(file, found, tmp_path, capsys):

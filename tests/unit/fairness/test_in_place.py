@@ -14,7 +14,7 @@ from fairbound.fairness import row_checks
 from fairbound.fairness.evaluation import batches
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.model import model_of
-from fairbound.rows.by_column import by_column, column_after_column, taken
+from fairbound.rows.by_column import by_column, column_after_column, rows_at
 from fairbound.rows.groups import Groups
 from fairbound.rows.sampling import reorder
 from fairbound.rows.strata import ranked
@@ -29,7 +29,7 @@ def test_rows_are_reordered_in_the_memory_they_have(shape):
             [x.clone()] if len(shape) > 2 else [x.clone(), column_after_column(x.clone()), whole[2:-1].copy_(x)]
         ):
             place, places = moved.data_ptr(), torch.as_tensor(order)
-            assert torch.equal(taken(moved, places[:2]), x[places[:2]])
+            assert torch.equal(rows_at(moved, places[:2]), x[places[:2]])
             reorder(moved, order)
             assert torch.equal(moved, x[places]) and moved.data_ptr() == place
     assert not whole[:2].any() and not whole[-1].any()

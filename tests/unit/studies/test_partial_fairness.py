@@ -14,7 +14,7 @@ from fairbound.studies import digits
 from fairbound.studies.digits import last_layer_solved, network, trained_layers
 from fairbound.studies.library import load_spec
 from fairbound.studies.partial_fairness import Options, parts_of, task
-from fairbound.studies.rows import LabelledRows
+from fairbound.studies.rows import StudyRows
 
 ASKED = {"dataset": "loanapp", "group": "race", "interval": "0.2:0.7"}
 
@@ -75,7 +75,7 @@ def test_wrong_options_are_refused(change):
 
 
 def test_the_first_score_of_every_picture_is_one_and_the_network_is_of_the_seed():
-    rows = LabelledRows(
+    rows = StudyRows(
         np.random.default_rng(0).random((40, 2, 14, 14), dtype=np.float32),
         np.arange(40) % 2,
         np.array(["red", "green"] * 20),
@@ -96,7 +96,7 @@ def test_the_last_layer_ends_within_the_bound_and_the_others_stay():
     group = np.where(rng.random(300) < 0.3 + 0.4 * y, "red", "green")
     x[:, 0] += 0.5 * (group == "red")[:, None, None]
     x[:, 0, :7] += 0.3 * y[:, None, None]
-    rows, model, bound = LabelledRows(x, y, group), network(0), "partial_statistical_parity[0.2:0.4] <= 0.2"
+    rows, model, bound = StudyRows(x, y, group), network(0), "partial_statistical_parity[0.2:0.4] <= 0.2"
     before = model.start(None)
     solved = last_layer_solved(model, rows, before, bound)
     assert torch.equal(solved[:-65], before[:-65])

@@ -23,7 +23,7 @@ from fairbound.methods import SGD
 from fairbound.studies import deep_benchmark, load_spec, names, run_study
 from fairbound.studies.compare import apart, lowest
 from fairbound.studies.library import parse
-from fairbound.studies.rows import LabelledRows, divided, load_rows
+from fairbound.studies.rows import StudyRows, divided, load_rows
 from fairbound.studies.store import is_done, read_cell_records, read_result, write_cell
 from fairbound.studies.table import Block, _once, rows_of
 from fairbound.studies.task import Run, one_thread
@@ -213,7 +213,7 @@ def test_rows_are_split_by_the_seed_and_trials_never_see_test_rows():
 
 
 def test_divided_takes_the_share_of_every_group():
-    part = LabelledRows(np.zeros((90, 1), np.float32), np.zeros(90), np.repeat([0, 1, -1], [40, 20, 30]))
+    part = StudyRows(np.zeros((90, 1), np.float32), np.zeros(90), np.repeat([0, 1, -1], [40, 20, 30]))
     kept, away = divided(part, 0.25, 0, "x")
     assert np.bincount(away.group + 1).tolist() == [8, 10, 5] and np.bincount(kept.group + 1).tolist() == [22, 30, 15]
 
@@ -229,7 +229,7 @@ def test_a_group_that_does_not_occur_is_named():
 def test_measures_of_a_model_by_hand():
     rng = np.random.default_rng(0)
     scores, y, group = rng.normal(size=400), rng.integers(0, 2, 400), rng.choice([-1, 0, 1], 400)
-    found = deep_benchmark.measures(scores, LabelledRows(np.zeros((400, 1)), y, group), ("a", "b"))
+    found = deep_benchmark.measures(scores, StudyRows(np.zeros((400, 1)), y, group), ("a", "b"))
     hat = scores > 0
     a, b = (group == 0), (group == 1)
     assert found["Ind"] == pytest.approx(abs(hat[a].mean() - hat[b].mean()))

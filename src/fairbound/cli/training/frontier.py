@@ -24,7 +24,7 @@ from fairbound.cli.training.rows import InputRows, rows_of_options
 from fairbound.cli.training.splitting import Split, split_rows
 from fairbound.estimators.classifier import FairClassifier
 from fairbound.estimators.feasibility import more_rows, worth_of_rows
-from fairbound.estimators.knee import bend, said_of
+from fairbound.estimators.knee import said_of, sure_knee
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.scored import Scored
 from fairbound.report.frontier import frontier_chart, frontier_page, frontier_table
@@ -58,7 +58,7 @@ def run_frontier(options: FrontierOptions) -> Outcome:
         found, wrong = _of_seed(replace(options, seed=seed), stated, rows, split, first=seed == options.seed)
         if seed == options.seed:
             curve = [p | {"cost": 1 - p["accuracy"]} for p in found]
-            bent = bend(curve, "bound", stated[0].sense, wrong, rows.weight_of(split.test))
+            bent = sure_knee(curve, "bound", stated[0].sense, wrong, rows.weight_of(split.test))
         points += found
         if points[-1]["interrupted"]:
             break

@@ -19,11 +19,11 @@ from fairbound.estimators.trained import (
     MOST,
     Trained,
     TrainedRanker,
-    accuracy_of,
     bounds_cost_nothing,
     decisions,
     hardly_better_than_constant,
     largest_share,
+    measured_accuracy,
     no_better_than_constant,
     rows_alike,
     weighted_accuracy,
@@ -83,7 +83,7 @@ def fit_report(
     if not near and problem.shards.count == 1:
         near = optimality(problem, trained.method, solution.x, problem.total_rows)
     measured = problem.reported(solution.x)
-    accuracy = accuracy_of(measured)
+    accuracy = measured_accuracy(measured)
     below = bounds_below_a_step(problem.plan, problem.counts_of_cells())
     small = [*(found.said for found in below), *doubtful_groups(groups.names)]
     small += [] if codes is None else own_label_words(groups, codes)

@@ -23,7 +23,7 @@ from fairbound.estimators.linear.auc_training import ranks_only
 from fairbound.estimators.linear.swept_intercept import lowest_loss
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import joined
-from fairbound.estimators.trained import accuracy_of
+from fairbound.estimators.trained import measured_accuracy
 from fairbound.fairness.percentiles.interval_shares import WithinShares
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -83,7 +83,7 @@ def other_start(problem: FairProblem, method: FullBatchALM, decay: float, **opti
         return OtherStart(lowest_loss(problem, decay), method, UNBOUNDED)
     if len(plan.ratios):
         x = lowest_loss(problem, decay)
-        return OtherStart(x, method, UNBOUNDED, enough=(accuracy_of(problem.evaluate(x)) or 1.0) - NEARLY)
+        return OtherStart(x, method, UNBOUNDED, enough=(measured_accuracy(problem.evaluate(x)) or 1.0) - NEARLY)
     return None
 
 

@@ -23,7 +23,7 @@ from fairbound.estimators.linear.full_batch import train_full_batch
 from fairbound.estimators.linear.swept_intercept import lowest_loss, places_between
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.trained import Trained, accuracy_of, meeting, met_by
+from fairbound.estimators.trained import Trained, measured_accuracy, meeting, met_by
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.methods import FullBatchALM
@@ -111,7 +111,7 @@ def _most_accurate(trained: Trained, x: Tensor, least: float) -> Shrunk | None:
     for threshold in [x.new_zeros(()), *places_between(trained.parts, x)]:
         at = x.clone()
         at[-1] -= threshold
-        moved.append((accuracy_of(problem.evaluate(at)) or 0.0, at))
+        moved.append((measured_accuracy(problem.evaluate(at)) or 0.0, at))
     for accuracy, at in sorted(moved, key=lambda one: -one[0])[:TRIED]:
         if accuracy <= least:
             return None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.linear.weight_decay import MOST_WORK, USUAL
-from fairbound.estimators.trained import Trained, accuracy_of, better, meeting, met_by
+from fairbound.estimators.trained import Trained, better, measured_accuracy, meeting, met_by
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -93,7 +93,7 @@ def best_intercept(
         moved = x.clone()
         moved[at] -= threshold
         found = [part.evaluate(moved) for part in parts]
-        accuracy = accuracy_of(found[0]) if by_accuracy or problem.refined else None
+        accuracy = measured_accuracy(found[0]) if by_accuracy or problem.refined else None
         aim = float(found[0].f) if accuracy is None else -accuracy
         if aim < least and met_by(found):
             best, least = moved, aim

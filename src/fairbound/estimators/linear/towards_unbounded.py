@@ -23,7 +23,7 @@ from torch import Tensor
 
 from fairbound.estimators.gains import area
 from fairbound.estimators.linear.swept_intercept import lowest_loss
-from fairbound.estimators.trained import accuracy_of
+from fairbound.estimators.trained import measured_accuracy
 from fairbound.fairness.pointwise import HINGE, LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
@@ -91,7 +91,7 @@ class _Point(NamedTuple):
     @classmethod
     def of(cls, aim: Any, x: Tensor, area: float) -> _Point:
         found = aim.evaluate(x)
-        accuracy = accuracy_of(found) if aim.refined else None
+        accuracy = measured_accuracy(found) if aim.refined else None
         return cls(x, float(found.f), accuracy or 0.0, area, float(found.violation) <= 0)
 
     def better_than(self, other: _Point) -> bool:

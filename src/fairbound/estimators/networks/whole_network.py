@@ -27,7 +27,7 @@ from fairbound.base.seeds import seed_for
 from fairbound.estimators.gains import SURE, gained, loss_gained
 from fairbound.estimators.problems import MANY_ROWS, problem_like
 from fairbound.estimators.runs import WithoutSearch, joined
-from fairbound.estimators.trained import accuracy_of, hardly_better_than_constant, largest_share
+from fairbound.estimators.trained import hardly_better_than_constant, largest_share, measured_accuracy
 from fairbound.estimators.validation import VALIDATION
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM, Method
@@ -187,7 +187,7 @@ def rounds_under_bounds(
         return None
     rounds = Budget(steps=ROUNDS)
     without = last(part, judged(part, starts[0]))
-    reached = accuracy_of(part.evaluate(without.x)) if by_accuracy else None
+    reached = measured_accuracy(part.evaluate(without.x)) if by_accuracy else None
     little = reached is not None and hardly_better_than_constant(reached, largest_share(part))
     sure = LITTLE if little else SURE
     best, most = None, 0.0

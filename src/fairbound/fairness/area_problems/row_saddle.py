@@ -38,7 +38,7 @@ class PairSums(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions:
+class SaddleOptions:
     """Options of `RowSaddle`.
 
     c1: of the quadratic loss. step_size: eta, for features in whitened coordinates. dual_step: tau. inertia: what
@@ -74,7 +74,7 @@ class RowSaddle:
     them."""
 
     asked: PairSums
-    options: RowOptions
+    options: SaddleOptions
     level: float
     w: np.ndarray
     counts: list[float]
@@ -89,7 +89,7 @@ class RowSaddle:
     rows: int = 0
 
     @classmethod
-    def start(cls, asked: PairSums, d: int, options: RowOptions, level: float | None = None) -> RowSaddle:
+    def start(cls, asked: PairSums, d: int, options: SaddleOptions, level: float | None = None) -> RowSaddle:
         """Before the first row, w = 0; level: None for c1, the loss of a constant score."""
         zeros, parts = [0.0] * len(asked.pairs), len(asked.constants)
         level = options.c1 if level is None else level

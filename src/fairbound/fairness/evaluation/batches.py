@@ -24,7 +24,7 @@ from fairbound.fairness.evaluation.row_sums import (
     entry_rows,
     row_sums_of,
 )
-from fairbound.rows.by_column import taken
+from fairbound.rows.by_column import rows_at
 from fairbound.rows.sampling import Rows, block_length, chunk_length, draw_rows
 from fairbound.rows.shards import ALONE, Shards
 from fairbound.rows.sparse import SparseRows
@@ -169,7 +169,7 @@ class Batches:
         """The features of T batches, index (T, B) or (T, R, B)."""
         if isinstance(self.features, SparseRows):
             return self.features.take(index)
-        rows = taken(self.features, index.flatten()).contiguous()
+        rows = rows_at(self.features, index.flatten()).contiguous()
         return rows.view(*index.shape, *self.features.shape[1:]).unbind(0)
 
     def _weighed(self, stream: tuple, index: Tensor, scale: Tensor | None, fixed: bool) -> list[Weighed]:

@@ -1,7 +1,7 @@
 """The exact value and the verdict of a bound on rankings. Queries are independent, the documents of one are not.
 
 A mean over queries of numbers in a known range has guaranteed bounds (`confidence.means`), a ratio of sums over queries
-asymptotic ones (`confidence.clusters`); docs/ranking.md has how often they err.
+asymptotic ones (`confidence.ratios_of_sums`); docs/ranking.md has how often they err.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from scipy import special
 
 from fairbound.base.errors import EmptyGroupError
-from fairbound.confidence.clusters import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts, GapBounds, joined
 from fairbound.confidence.means import mean_bounds, mean_rows_needed, moments
+from fairbound.confidence.ratios_of_sums import CLUSTERS, ratio_of_sums_bounds
 from fairbound.confidence.rows_needed import Together
 from fairbound.fairness.rankings.statistics import RankingStatistic
 from fairbound.fairness.scored import Finding, Scored

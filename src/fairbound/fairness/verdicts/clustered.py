@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import vstack
 
 from fairbound.base.errors import OptionError
-from fairbound.confidence.clustered import shared_clusters
 from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.effective_rows import shared_clusters
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.verdicts.values import Values, quotient
 

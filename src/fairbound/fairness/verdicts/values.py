@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from fairbound.confidence.clustered import ClusterSums, clustered_trials
+from fairbound.confidence.effective_rows import ClusterSums, clustered_trials
 from fairbound.confidence.means import moments
 from fairbound.confidence.single import effective_trials
 from fairbound.fairness.compiled.statistics import Rate

@@ -8,8 +8,8 @@ from scipy import stats
 
 import fairbound as fb
 from fairbound.base.errors import DataError, OptionError
-from fairbound.confidence.clustered import LEVEL, ClusterSums, clustered_trials, shared_clusters
 from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.effective_rows import LEVEL, ClusterSums, clustered_trials, shared_clusters
 from fairbound.confidence.means import mean_bounds
 from fairbound.confidence.rates import largest_lower, rate_upper_bounds
 from fairbound.rows.clusters import cluster_codes

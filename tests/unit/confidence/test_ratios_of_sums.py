@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from fairbound.base.errors import DataError
-from fairbound.confidence.clusters import ratio_of_sums_bounds
 from fairbound.confidence.contrasts import Contrasts
+from fairbound.confidence.ratios_of_sums import ratio_of_sums_bounds
 
 ONE = Contrasts(np.array([[0]]), np.array([[1.0]]))
 GAP = Contrasts(np.array([[0, 1], [1, 0]]), np.array([[1.0, -1.0]] * 2))
