@@ -49,7 +49,7 @@ from fairbound.rows.scores import (
     tell_probabilities,
     usual_threshold,
 )
-from fairbound.rows.weighted import counted, kish_size, scaled_weights, uneven_words
+from fairbound.rows.weighted import kish_size, scaled_weights, uneven_words, without_weight_0
 
 EFFECTIVE = "By their weights the {:,} rows tell as much of a mean as {:,.1f} rows of equal weight would."
 NO_POSITIVE = "positive= names the label of positive decisions, of which this audit knows none; leave it out."
@@ -149,7 +149,7 @@ def _counted(qid: Any, sample_weight: Any, *columns: Any) -> tuple[tuple[Any, ..
     takes no weights."""
     if qid is not None or sample_weight is None:
         return (sample_weight, *columns), [], []
-    weight, *kept = counted(sample_weight, *columns)
+    weight, *kept = without_weight_0(sample_weight, *columns)
     n, left = len(sample_weight), len(weight)
     words = [f"{n - left:,} of {n:,} rows have the weight 0 and are left out."] if left < n else []
     known = read_weights(weight, len(kept[0]))

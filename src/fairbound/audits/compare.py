@@ -44,7 +44,7 @@ from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
 from fairbound.rows.reading import column_array, read_weights
 from fairbound.rows.scores import decided_scores
-from fairbound.rows.weighted import counted, scaled_weights
+from fairbound.rows.weighted import scaled_weights, without_weight_0
 
 COMPARED = ("selection_rate", "true_positive_rate", "false_positive_rate")
 BISECTIONS = 60
@@ -86,7 +86,9 @@ def compare(
     if draws < 100:
         raise OptionError(f"draws must be at least 100, got {draws}.")
     bounds = constraints(constraint)
-    sample_weight, first, second, y, sensitive_features = counted(sample_weight, first, second, y, sensitive_features)
+    sample_weight, first, second, y, sensitive_features = without_weight_0(
+        sample_weight, first, second, y, sensitive_features
+    )
     known = None if classes is None else class_tuple(classes)
     if known is not None and len(known) > 2:
         raise OptionError(f"compare takes labels of two classes, got classes of {len(known)}.")
@@ -243,7 +245,7 @@ def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
         return []
     few = {
         found.name(int(g)): int(behind[:, g].min())
-        for found, behind in counted(rows.occurring)
+        for found, behind in without_weight_0(rows.occurring)
         for g in np.flatnonzero(enough(bound, found, behind) & (behind.min(0) < FEW_ROWS))
     }
     if not few:

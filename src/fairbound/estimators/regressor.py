@@ -40,7 +40,7 @@ from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
 from fairbound.rows.reading import read_weights
-from fairbound.rows.weighted import counted
+from fairbound.rows.weighted import without_weight_0
 
 CONSTANT = "All labels y are {:g}: there is nothing to learn from the features. Was the right column given?"
 """The warning of labels all alike."""
@@ -248,7 +248,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         """The coefficient of determination R^2, at most 1. y: (n,) numbers. sample_weight: (n,) >= 0.
         Raises: DataError as `predict`, and for labels and weights that `fit` refuses."""
         predicted = self.predict(X)
-        weight, truth, predicted = counted(sample_weight, y, predicted)
+        weight, truth, predicted = without_weight_0(sample_weight, y, predicted)
         weights = None if weight is None else read_weights(weight, len(predicted))
         return float(r2_score(finite_numbers("the labels y", truth, len(predicted)), predicted, sample_weight=weights))
 

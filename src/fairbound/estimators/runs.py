@@ -27,7 +27,7 @@ class WithoutSearch(FullBatchALM):
     searches: ClassVar[bool] = False
 
 
-def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
+def solution_of(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
     """`solve`, where ranks are the objective and the last point misses a bound on the validation rows again from there,
     with their bounds as further constraints; the better of both by the rule of `solve`. Bounds that both parts hold
     nearly against each other have large multipliers, so these rise faster (STEEP). The objective stays the training
@@ -36,7 +36,7 @@ def solved(problem: Any, method: FullBatchALM, **options: Any) -> Solution:
 
 
 def also_on_validation(problem: Any, method: FullBatchALM, solution: Solution, **options: Any) -> Solution:
-    """What `solved` makes of a first `solution`."""
+    """What `solution_of` makes of a first `solution`."""
     held = options.get("validation")
     if held is None or not problem.plan.ranks or solution.interrupted:
         return solution

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fairbound.base.names import count_of
 from fairbound.estimators.choosing import Chosen, Refined
-from fairbound.estimators.linear.auc_training import decided, ranks_only, warn_of_pairs
+from fairbound.estimators.linear.auc_training import ranks_only, warn_of_pairs, with_best_threshold
 from fairbound.estimators.linear.full_batch import train_full_batch
 from fairbound.estimators.linear.group_starts import area_start
 from fairbound.estimators.linear.moved_inside import moved_inside
@@ -33,7 +33,7 @@ from fairbound.estimators.linear.other_starts import other_start
 from fairbound.estimators.linear.shrunk_scores import with_shrunk_scores
 from fairbound.estimators.linear.weight_decay import decay_of
 from fairbound.estimators.networks.batch_runs import PATIENCE, on_batches, usual_budget
-from fairbound.estimators.networks.last_layer import finished
+from fairbound.estimators.networks.last_layer import with_last_layer_solved
 from fairbound.estimators.networks.step_trial import step_tried
 from fairbound.estimators.networks.whole_network import (
     STEP_SIZE,
@@ -261,7 +261,7 @@ def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: fl
         x0=options.x0 if start is None else start.x,
     )  # fmt: skip
     if areas:
-        solution, said = decided(problem, solution, start)
+        solution, said = with_best_threshold(problem, solution, start)
         notes += said
     return Trained(problem, held, solution, method, rounds, notes, [], optimality)
 
@@ -357,7 +357,7 @@ def _with_last_layer(trained: Trained, options: TrainingOptions, limit: Budget) 
     use."""
     if trained.solution.interrupted:
         return trained
-    solution, optimality = finished(
+    solution, optimality = with_last_layer_solved(
         trained.problem, trained.held, trained.solution, refined=options.refined, weight_decay=options.weight_decay,
         budget=AT_ONCE.until(limit), progress=options.progress,
     )  # fmt: skip

@@ -79,7 +79,7 @@ class Compiled:
         functions whose means are kept. of_logits: whether scores must be logits. keys: read the rows of a batch.
     contrasts, scale: of the plan, and what their dual steps are multiplied by. of_losses, rates: whether each cell
         averages losses, and whether it averages decisions.
-    enough: rows that an update waits for. quick: whether batches may be read in the usual way of `recent`.
+    enough: rows that an update waits for. quick: whether batches may be read in the way of `FastQueue`.
     """
 
     options: DualOptions

@@ -54,10 +54,10 @@ from fairbound.optim.estimates import (
     warn_of_measured,
     warn_of_nothing_measured,
 )
+from fairbound.optim.fast_queue import usual
 from fairbound.optim.means import RunningMeans, cell_weights, compared, processes
-from fairbound.optim.multipliers import evened, moved, noise_of, rooms, shrunk
+from fairbound.optim.multipliers import factors_of_ratios, moved, noise_of, room_of_contrasts, shrunk
 from fairbound.optim.queue import Queue
-from fairbound.optim.recent import usual
 from fairbound.optim.state import DualReport, as_tensors, checked_state, fresh_state, identity
 from fairbound.optim.together import check_built_alike, options_of, warn_of_processes_apart
 from fairbound.optim.weighted import Weights, weighted_loss
@@ -163,12 +163,12 @@ class Dual:
 
     @property
     def multipliers(self) -> Tensor:
-        """(m,) y, in [0, multiplier_bound]; of ratios y times `evened` of `multipliers` is that of the bound."""
+        """(m,) y, in [0, multiplier_bound]; of ratios y times `factors_of_ratios` of `multipliers` is that of the bound."""
         return torch.tensor(self._state["multipliers"])
 
     @property
     def weights(self) -> Tensor:
-        """(m,) the weights of the inequalities in the gradient: w = [y + rho g]_+, of ratios times `evened`."""
+        """(m,) the weights of the inequalities in the gradient: w = [y + rho g]_+, of ratios times `factors_of_ratios`."""
         return torch.tensor(self._state["w"])
 
     def encode(self, sensitive_features: Any) -> Tensor:
@@ -235,10 +235,10 @@ class Dual:
         observe = torch.is_grad_enabled() if observe is None else observe
         if self._compiled.quick and observe and weight is None and state["k"] >= self.config.dual_every:
             self._follow(scores)
-            found = usual(scores, targets, group, self._means.recent.dtype)
+            found = usual(scores, targets, group, self._means.fast_queue.dtype)
             if found and (value := self._weights.usual_loss(*found)) is not None:
                 state["calls"] += 1
-                self._means.recent.add(found[1], state["k"])
+                self._means.fast_queue.add(found[1], state["k"])
                 return value
         batch = self._read(scores, targets, group, weight)
         value = self._weights.loss(self._compiled.loss, batch.scores, batch.y, batch.places, batch.weight, batch.rows)
@@ -310,13 +310,13 @@ class Dual:
         before = self._means.state["total_rows"]
         rows = self._means.update(world, self._place[0])
         g, memo = compared(c.contrasts, self._means.moving())
-        even = evened(c.contrasts, memo)
+        even = factors_of_ratios(c.contrasts, memo)
         g = g * even
         if c.units is not None:  # an untrained model may be many standard deviations off
             g = np.clip(g, -1, 1)
         fresh = None if rows.all() else seen_contrasts(self.plan, torch.from_numpy(rows > 0))
         known = None if fresh is None else fresh.numpy()
-        room = rooms(c.contrasts, memo, c.of_losses, self._means.state, s["multipliers"])
+        room = room_of_contrasts(c.contrasts, memo, c.of_losses, self._means.state, s["multipliers"])
         since = self._means.state["total_rows"] - before
         noise = noise_of(self.plan, c.rates, self._means.resting())
         behind = (s["k"] - s["weighed"]) * min(self.memory, before + since) / max(since, 1)

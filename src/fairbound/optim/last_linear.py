@@ -17,7 +17,7 @@ from fairbound.base.errors import DataError, NonFiniteError, OptionError
 from fairbound.base.names import shortlist
 from fairbound.models.scoring import inputs_of, stands_alone
 from fairbound.rows.reading import frame_of, plain_column
-from fairbound.rows.weighted import counted
+from fairbound.rows.weighted import without_weight_0
 
 ROWS = 16384
 """Rows of what the layer takes that are scored at once."""
@@ -113,7 +113,7 @@ def network_rows(model: Any, inputs: Any, targets: Any, groups: Any, weight: Any
     if len(hidden) != len(targets):
         raise DataError(f"inputs have {len(hidden)} rows and targets {len(targets)}; give both of the same rows.")
     places = np.arange(len(targets))
-    weight, targets, places, hidden, groups = counted(weight, targets, places, hidden, _with_missing(groups))
+    weight, targets, places, hidden, groups = without_weight_0(weight, targets, places, hidden, _with_missing(groups))
     rows = Rows(module, name, layer, hidden, _class_numbers(targets, layer), groups, weight, first)
     bad = ~np.isfinite(rows.hidden).all(axis=1)
     if bad.any():

@@ -26,8 +26,8 @@ from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.compiled.statistics import ClassShare, RowFunction
 from fairbound.fairness.pointwise import Pointwise
 from fairbound.optim.batch import Batch, Keys
+from fairbound.optim.fast_queue import FastQueue
 from fairbound.optim.queue import Queue
-from fairbound.optim.recent import Recent
 
 LEAST = 1e-300  # for the weight of a cell without rows
 # rows, or sums of a batch over a cell, that are kept before they are summed up, where no update comes first
@@ -81,7 +81,7 @@ class RunningMeans:
         self._function_of = [plan.functions.index(c.function) for c in plan.columns]
         self.squares = not of_rates(plan).all()
         self._most_batches = QUEUE_ROWS // max(plan.n_cells, 1)
-        self.state, self.queue, self.recent = self.fresh(), Queue(), Recent(torch.float32)
+        self.state, self.queue, self.fast_queue = self.fresh(), Queue(), FastQueue(torch.float32)
 
     def fresh(self) -> dict[str, Any]:
         k, s = self.plan.n_cells, len(self.statistics) + self.squares
@@ -93,7 +93,7 @@ class RunningMeans:
     @property
     def since(self) -> int:
         """Rows since the last update."""
-        return self.state["window_rows"] + self.queue.rows + self.recent.rows
+        return self.state["window_rows"] + self.queue.rows + self.fast_queue.rows
 
     @property
     def seen_rows(self) -> int:
@@ -102,32 +102,35 @@ class RunningMeans:
     @property
     def seen_batches(self) -> int:
         return (
-            self.state["total_batches"] + self.state["window_batches"] + len(self.queue.steps) + len(self.recent.steps)
+            self.state["total_batches"]
+            + self.state["window_batches"]
+            + len(self.queue.steps)
+            + len(self.fast_queue.steps)
         )
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Where the latest rows are kept, and the dtype of their scores."""
-        if self.recent.rows:
-            self.queue.take_in(self.recent, self.keys)
+        if self.fast_queue.rows:
+            self.queue.take_in(self.fast_queue, self.keys)
         self.queue.to(device)
-        self.recent = Recent(dtype if device.type == "cpu" else None)
+        self.fast_queue = FastQueue(dtype if device.type == "cpu" else None)
 
     def saved(self) -> dict[str, Any]:
         """The latest rows as plain data."""
-        if self.recent.rows:
-            self.queue.take_in(self.recent, self.keys)
+        if self.fast_queue.rows:
+            self.queue.take_in(self.fast_queue, self.keys)
         return self.queue.plain()
 
     def resume(self, state: Mapping[str, Any], queue: Queue) -> None:
         """Continue from these sums and latest rows."""
         self.state, self.queue = {key: state[key] for key in self.state}, queue
-        self.recent.clear()
+        self.fast_queue.clear()
 
     @torch.no_grad()
     def counted(self, world: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """window, tally and window_mass with the latest rows added; the state stays as it is."""
         s = self.state
-        if not (rows := self.queue.rows + self.recent.rows):
+        if not (rows := self.queue.rows + self.fast_queue.rows):
             return s["window"], s["tally"], s["window_mass"]
         scores, y, cells, weight, shape = self._latest_rows().joined(self.keys)
         columns, width, batches = len(cells), self.plan.n_cells + 1, len(shape[0])
@@ -157,18 +160,18 @@ class RunningMeans:
         sums = np.array(columns, dtype=float).T[:-1]
         return before * factor + sums if self.state["window_rows"] else sums
 
-    def _latest_rows(self) -> Queue | Recent:
+    def _latest_rows(self) -> Queue | FastQueue:
         """The rows since the last sums, in one place: those of both kinds of batches in the queue."""
         if not self.queue.rows:
-            return self.recent
-        if self.recent.rows:
-            self.queue.take_in(self.recent, self.keys)
+            return self.fast_queue
+        if self.fast_queue.rows:
+            self.queue.take_in(self.fast_queue, self.keys)
         return self.queue
 
     def add(self, batch: Batch, step: int) -> None:
         """A batch of step `step`."""
-        if self.recent.rows:
-            self.queue.take_in(self.recent, self.keys)
+        if self.fast_queue.rows:
+            self.queue.take_in(self.fast_queue, self.keys)
         self.queue.add(batch, self.keys.kept(batch), step)
 
     def moving(self) -> np.ndarray:
@@ -199,8 +202,8 @@ class RunningMeans:
 
     def shorten(self, world: int) -> None:
         """Sum the latest rows up where there are many."""
-        queue, recent = self.queue, self.recent
-        if queue.rows + recent.rows > QUEUE_ROWS or len(queue.keys) + len(recent.steps) > self._most_batches:
+        queue, fast = self.queue, self.fast_queue
+        if queue.rows + fast.rows > QUEUE_ROWS or len(queue.keys) + len(fast.steps) > self._most_batches:
             self._empty(world)
 
     def update(self, world: int, device: torch.device) -> np.ndarray:
@@ -231,9 +234,9 @@ class RunningMeans:
     def _empty(self, world: int) -> None:
         s = self.state
         s["window"], s["tally"], s["window_mass"] = self.counted(world)
-        s["window_rows"] += self.queue.rows + self.recent.rows
-        s["window_batches"] += len(self.queue.steps) + len(self.recent.steps)
-        self.recent.clear()
+        s["window_rows"] += self.queue.rows + self.fast_queue.rows
+        s["window_batches"] += len(self.queue.steps) + len(self.fast_queue.steps)
+        self.fast_queue.clear()
         if self.queue.rows:
             self.queue = Queue()
 

@@ -45,7 +45,7 @@ CROWD = 4  # broken contrasts that each take a whole step
 BEHIND = 16  # steps that estimates of rates may look back on before multipliers move by less
 
 
-def evened(contrasts: PlanContrasts, memo: Memo | None) -> np.ndarray | float:
+def factors_of_ratios(contrasts: PlanContrasts, memo: Memo | None) -> np.ndarray | float:
     """(m,) the number e of the module's docstring, 1 for contrasts without ratios. memo: of the contrasts at the running
     means."""
     if memo is None or memo.quotients is None or memo.below is None:
@@ -57,7 +57,7 @@ def evened(contrasts: PlanContrasts, memo: Memo | None) -> np.ndarray | float:
     return np.sqrt(np.append(least, np.ones(plan.m - len(least))))
 
 
-def rooms(
+def room_of_contrasts(
     contrasts: PlanContrasts, memo: Memo | None, of_losses: np.ndarray, state: dict[str, Any], y: np.ndarray
 ) -> np.ndarray | None:
     """(m,) the weight at which rows of a cell whose loss a contrast lowers weigh nothing, shared among contrasts with
@@ -93,8 +93,8 @@ def moved(
     """g, multipliers y, weights w, pace, side and turns (m,) after an update. state: of a `Dual`, k steps of which `weighed` had
     passed at the last one;
     scale: (m,) see `dual_scale`; fresh: (m,) which contrasts had rows since then, None where all had: the others keep
-    their g, y and pace. room: as of `rooms`, for bounds (m,); part: rows since the last update over `memory`; noise: (m,)
-    as of `turned`; behind: steps in which the rows came that estimates look back on."""
+    their g, y and pace. room: as of `room_of_contrasts`, for bounds (m,); part: rows since the last update over
+    `memory`; noise: (m,) as of `turned`; behind: steps in which the rows came that estimates look back on."""
     slower = decayed(state["k"], config.decay_steps, config.decay) * (state["k"] - state["weighed"]) / config.dual_every
     step, y, pace = config.dual_step_size * slower * scale, state["multipliers"], state["pace"]
     most, damped, asked = config.multiplier_bound, config.penalty * scale, g

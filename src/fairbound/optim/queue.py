@@ -1,4 +1,5 @@
-"""The latest batches of a loop, kept as they came until an update sums them up."""
+"""`Queue`: the latest batches of a loop, kept as they came until an update sums them up. Usual ones stand in a `FastQueue`
+until others join them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from fairbound.base.errors import CheckpointError
 from fairbound.optim.batch import Batch, Joined, Keys
-from fairbound.optim.recent import Recent
+from fairbound.optim.fast_queue import FastQueue
 
 
 @dataclass
@@ -37,13 +38,13 @@ class Queue:
         self.sizes.append(batch.rows)
         self.rows += batch.rows
 
-    def take_in(self, recent: Recent, keys: Keys) -> None:
-        """The rows of `recent` after those that are here; it has none then."""
-        recent.joined(keys)
-        for (s, y, codes), step in zip(recent.batches, recent.steps, strict=True):
+    def take_in(self, fast: FastQueue, keys: Keys) -> None:
+        """The rows of `fast` after those that are here; it has none then."""
+        fast.joined(keys)
+        for (s, y, codes), step in zip(fast.batches, fast.steps, strict=True):
             found = torch.add(y.long(), codes, alpha=keys.classes)
             self.add(Batch(s, y, found, found, None, len(found)), s, step)
-        recent.clear()
+        fast.clear()
 
     def to(self, device: torch.device) -> None:
         self.scores = [s.to(device) for s in self.scores]

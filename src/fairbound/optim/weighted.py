@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from fairbound.fairness.pointwise import LOSSES, Pointwise
 from fairbound.optim.batch import Keys
-from fairbound.optim.recent import Rows
+from fairbound.optim.fast_queue import Rows
 
 Part = tuple[Pointwise, Tensor]
 

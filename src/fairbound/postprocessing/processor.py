@@ -47,7 +47,7 @@ from fairbound.rows.doubtful import warn_of_groups
 from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
-from fairbound.rows.weighted import counted, scaled_weights, weights_of_fit
+from fairbound.rows.weighted import scaled_weights, weights_of_fit, without_weight_0
 from fairbound.tables.naming import named_features
 from fairbound.tables.taking import rows_that_count
 
@@ -171,7 +171,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         with said_once():
             self.estimator_ = fitted_to(self.estimator, X, labels, weight) if fits else self.estimator
             if callable(self.scores) and not fits:  # it may have scores of these rows at hand
-                _, scores = counted(sample_weight, scores_of(self.estimator_, self.scores, every, self.classes_))
+                _, scores = without_weight_0(
+                    sample_weight, scores_of(self.estimator_, self.scores, every, self.classes_)
+                )
             else:
                 scores = scores_of(self.estimator_, self.scores, X, self.classes_)
             check_lengths(scores, len(codes), groups)

@@ -117,7 +117,7 @@ def column_of_rows(column: Any, rows: np.ndarray, n: int) -> Any:
     return column.take(rows) if isinstance(column, Groups) else take_rows(column, rows)
 
 
-def counted(sample_weight: Any, first: Any, *others: Any) -> tuple[Any, ...]:
+def without_weight_0(sample_weight: Any, first: Any, *others: Any) -> tuple[Any, ...]:
     """`sample_weight` (n,) and columns (n, ...), without the rows whose weight is 0."""
     rows, columns = weighted_rows(sample_weight, first), (sample_weight, first, *others)
     if rows is None:

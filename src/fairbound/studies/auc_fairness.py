@@ -21,7 +21,7 @@ from torch import Tensor
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.estimators.linear.group_starts import area_start
-from fairbound.estimators.runs import solved
+from fairbound.estimators.runs import solution_of
 from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.fairness.area_problems.saddle_problem import PairSaddleProblem
 from fairbound.fairness.measuring import measure
@@ -201,7 +201,7 @@ def _exact_start(asked: Options, problem: Any, run: dict[str, Any]) -> tuple[Ten
         return start.x, Before("the exact solution", steps=start.steps, samples=start.samples)
     rounds = {"budget": f"{FullBatchALM().rounds} steps", "x0": start.x}
     before = Before("the trained model", steps=start.steps, samples=start.samples)
-    return before.add(solved(problem, FullBatchALM(), **run | rounds)).x, before
+    return before.add(solution_of(problem, FullBatchALM(), **run | rounds)).x, before
 
 
 def _parts(asked: Options, seed: int, data_dir: str | None) -> tuple[dict[str, StudyRows], Model]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fairbound.base.seeds import seed_for
 from fairbound.estimators.linear.auc_training import auc_start
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.runs import also_on_validation, rank, solved
+from fairbound.estimators.runs import also_on_validation, rank, solution_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP
@@ -70,7 +70,7 @@ def group_scaled(problem: FairProblem, held: FairProblem, free: Tensor, before: 
     own, other = small(problem), small(held)
     method, start = FullBatchALM(), auc_start(own, other)
     run: dict[str, Any] = {"budget": f"{method.rounds} steps", "sampling": "full"}
-    scale, shift, more = before.add(solved(own, method, validation=other, x0=start and start.x, **run)).x
+    scale, shift, more = before.add(solution_of(own, method, validation=other, x0=start and start.x, **run)).x
     if scale != 0:
         x[0], x[1], x[-UNITS - 1 :] = more / scale, shift, scale * x[-UNITS - 1 :]
     return x

@@ -10,7 +10,7 @@ from fairbound.base.errors import DataWarning
 from fairbound.estimators import training
 from fairbound.estimators.linear import auc_training
 from fairbound.estimators.linear.auc_training import _threshold, auc_start, ranks_only
-from fairbound.estimators.networks.last_layer import finished, last_layer
+from fairbound.estimators.networks.last_layer import last_layer, with_last_layer_solved
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.ranking.wins import auc
@@ -83,7 +83,7 @@ def test_the_last_layer_begins_at_the_better_of_what_it_has_and_the_exact_soluti
     before = solve(problem, fb.ALM(), budget=f"{steps} steps", seed=seed)
     own = last_layer(problem, before.last, "no", problem.plan)
     start = auc_start(own)
-    after, _ = finished(problem, None, before, refined="no", budget=Budget(steps=1))
+    after, _ = with_last_layer_solved(problem, None, before, refined="no", budget=Budget(steps=1))
     found = problem.evaluate(after.x)
     assert start is not None and float(found.violation) <= 1e-6
     there = [own.evaluate(x) for x in (start.x, before.last[-own.model.n :])]

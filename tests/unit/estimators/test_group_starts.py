@@ -7,7 +7,7 @@ import torch
 import fairbound as fb
 from fairbound.estimators.linear.auc_training import Start, auc_start
 from fairbound.estimators.linear.group_starts import area_start
-from fairbound.estimators.runs import solved
+from fairbound.estimators.runs import solution_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.models.mlp import MLP
@@ -80,7 +80,7 @@ def test_bounds_that_validation_rows_miss_become_constraints(seed):
     X, y, code = rows(400, seed)
     bound = "auc_parity[group] <= 0.05"
     made, beside = (problem_of(X + more * code[:, None], y, code, bound, terms=False) for more in (0.0, 0.25))
-    once, found = (run(made, FullBatchALM(), validation=beside, **RUN) for run in (solve, solved))
+    once, found = (run(made, FullBatchALM(), validation=beside, **RUN) for run in (solve, solution_of))
     assert float(beside.evaluate(once.last).violation) > 0 and found.steps > once.steps
     assert float(made.evaluate(found.last).violation) <= 1e-4 and float(beside.evaluate(found.last).violation) <= 1e-4
     assert bool(found.feasible) and all(float(p.evaluate(found.x).violation) == 0 for p in (made, beside))
@@ -88,7 +88,7 @@ def test_bounds_that_validation_rows_miss_become_constraints(seed):
     assert ("constraints of training" in found.message) == (not torch.equal(found.x, once.x))
     assert all(len(row["multipliers"]) == made.m for row in found.records)
     assert found.records[-1]["multipliers"] == pytest.approx(found.state.multipliers.view(2, -1).sum(0).tolist())
-    alone = [run(made, FullBatchALM(), **RUN).steps for run in (solve, solved)]
+    alone = [run(made, FullBatchALM(), **RUN).steps for run in (solve, solution_of)]
     assert alone[0] == alone[1] < found.steps
 
 

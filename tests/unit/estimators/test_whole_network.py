@@ -15,7 +15,7 @@ from fairbound.estimators import training
 from fairbound.estimators.gains import Gain, loss_gained
 from fairbound.estimators.linear.weight_decay import auto_decay
 from fairbound.estimators.networks import whole_network
-from fairbound.estimators.networks.last_layer import finished, last_layer
+from fairbound.estimators.networks.last_layer import last_layer, with_last_layer_solved
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
 from fairbound.solver.budget import Budget
@@ -184,9 +184,9 @@ def test_the_last_layer_has_the_decay_of_its_own_features(decay):
     own = last_layer(problem, problem.split(before.last)[0], "no", problem.plan)
     asked = auto_decay(own) if decay == "auto" else 0.0
     options = {"refined": "no", "budget": Budget(steps=40)}
-    after, facts = finished(problem, None, before, weight_decay=decay, **options)
+    after, facts = with_last_layer_solved(problem, None, before, weight_decay=decay, **options)
     assert facts["weight_decay"] == asked and (asked > 0) == (decay == "auto")
-    other, _ = finished(problem, None, before, **options)
+    other, _ = with_last_layer_solved(problem, None, before, **options)
     weights = [float(one.x[-own.model.n : -1].norm()) for one in (after, other)]
     assert (weights[0] < weights[1]) == (decay == "auto")
 
@@ -303,7 +303,7 @@ def test_layers_that_know_the_groups_too_well_are_trained_on_under_the_bound():
     assert fair.fit_report_["feasible"] and training.ROUNDS_PAY in fair.fit_report_["notes"]
     problem = fb.FairProblem(MLP(9, (16,)), X, y, group, bound)
     free = fb.solve(problem, "sgd", budget="400 steps", seed=0)
-    alone = finished(problem, None, free, refined="auto", weight_decay="auto")[0]
+    alone = with_last_layer_solved(problem, None, free, refined="auto", weight_decay="auto")[0]
     assert fair.score(X, y) > float(problem.evaluate(alone.x).extra["accuracy"]) + 0.005
 
 

@@ -9,7 +9,7 @@ import torch
 from fairbound.methods.alm import ALM
 from fairbound.optim import Dual
 from fairbound.optim.means import cell_weights
-from fairbound.optim.multipliers import moved, rooms
+from fairbound.optim.multipliers import moved, room_of_contrasts
 from fairbound.optim.state import fresh_state
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few training rows")  # what is tested here is not the data
@@ -141,7 +141,7 @@ def test_the_room_of_a_contrast_is_where_a_row_weighs_nothing(stated, room):
     dual.observe(torch.linspace(-1, 1, 100), torch.arange(100) % 2, group)
     state = dual._means.state
     dual._means.update(1, torch.device("cpu"))
-    found = rooms(dual._compiled.contrasts, None, dual._compiled.of_losses, state, np.zeros(dual.m))
+    found = room_of_contrasts(dual._compiled.contrasts, None, dual._compiled.of_losses, state, np.zeros(dual.m))
     if "demographic" in stated:
         assert found is None
         return
@@ -153,5 +153,5 @@ def test_the_room_of_a_contrast_is_where_a_row_weighs_nothing(stated, room):
     if room:
         named = dict(zip(dual.names, found.tolist(), strict=True))
         assert all(share == pytest.approx((0.2, 0.3, 0.5)[int(name[-1])]) for name, share in named.items())
-    both = rooms(dual._compiled.contrasts, None, dual._compiled.of_losses, state, np.ones(dual.m))
+    both = room_of_contrasts(dual._compiled.contrasts, None, dual._compiled.of_losses, state, np.ones(dual.m))
     assert (both < found).any()  # shared among those that lower the same rows

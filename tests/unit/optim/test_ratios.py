@@ -8,7 +8,7 @@ import torch
 
 from fairbound.fairness.compiled.contrasts import PlanContrasts
 from fairbound.optim import Dual
-from fairbound.optim.multipliers import evened
+from fairbound.optim.multipliers import factors_of_ratios
 
 RATIOS = ("predictive_parity", "false_omission_rate_parity", "f1_parity", "treatment_equality")
 
@@ -29,7 +29,7 @@ def test_a_violation_pushes_rows_by_at_most_what_one_of_rates_does(notion, seed)
     contrasts = PlanContrasts(Dual(f"{notion} <= 0.05", groups=group, targets=y).plan)
     q = torch.from_numpy(np.random.default_rng(seed).uniform(0.02, 0.9, contrasts.plan.n_cells))
     memo = contrasts.values(q)[1]
-    e = evened(contrasts, memo)
+    e = factors_of_ratios(contrasts, memo)
     for contrast in range(contrasts.plan.m):
         one = torch.zeros(contrasts.plan.m, dtype=torch.float64)
         one[contrast] = e[contrast] ** 2
@@ -42,8 +42,8 @@ def test_contrasts_without_ratios_stay_as_they_are():
         Dual(["demographic_parity <= 0.05", "predictive_parity <= 0.05"], groups=group, targets=y).plan
     )
     q = torch.full((both.plan.n_cells,), 0.25, dtype=torch.float64)
-    np.testing.assert_allclose(evened(both, both.values(q)[1]), [1, 1, 0.5, 0.5])
-    assert evened(both, None) == 1.0
+    np.testing.assert_allclose(factors_of_ratios(both, both.values(q)[1]), [1, 1, 0.5, 0.5])
+    assert factors_of_ratios(both, None) == 1.0
 
 
 def trained(stated, seed):

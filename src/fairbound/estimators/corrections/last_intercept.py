@@ -174,7 +174,7 @@ def accurate_within_bounds(trained: Trained) -> Trained:
     """`trained`; where its objective is the area under the ROC curve, with the last intercept moved to the rank of the
     scores at which the weight of training rows decided rightly is largest among those that meet the bounds, and a linear
     model's scores stretched as those of areas alone are. The order of the scores stays, and thresholds trained beside
-    the model move with them. Itself where no rank is more accurate, and where `decided` has chosen."""
+    the model move with them. Itself where no rank is more accurate, and where `with_best_threshold` has chosen."""
     problem, solution, model = trained.problem, trained.solution, trained.problem.model
     if not problem.plan.ranks or ranks_only(problem) or model.outputs > 1:
         return trained

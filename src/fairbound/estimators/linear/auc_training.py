@@ -108,7 +108,7 @@ def auc_start(problem: FairProblem, held: FairProblem | None = None) -> Start | 
     return Start(point(path.chosen.scores.weights), path.chosen.scores.kappa, path.met)
 
 
-def decided(problem: FairProblem, solution: Solution, start: Start | None) -> tuple[Solution, list[str]]:
+def with_best_threshold(problem: FairProblem, solution: Solution, start: Start | None) -> tuple[Solution, list[str]]:
     """The solution with the constant under which most training rows are decided rightly, stretched to logits, and which
     surrogate met the bound."""
     x, notes = solution.x.clone(), []

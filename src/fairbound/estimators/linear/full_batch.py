@@ -36,7 +36,7 @@ from fairbound.estimators.gains import area, gained
 from fairbound.estimators.linear.towards_unbounded import moved_outward
 from fairbound.estimators.linear.weight_decay import USUAL, Decayed
 from fairbound.estimators.optimality import optimality
-from fairbound.estimators.runs import joined, solved
+from fairbound.estimators.runs import joined, solution_of
 from fairbound.estimators.trained import at_point, constant_on
 from fairbound.fairness.least_squares import lowest_within
 from fairbound.fairness.lines.fewer_wrong import fewer_wrong, scaled
@@ -156,7 +156,7 @@ class _Runs:
 
     def run(self, problem: FairProblem, share: float, before: Solution) -> Solution:
         """A quick run from the solution `before`, joined to it."""
-        after = solved(self.objective(problem, share), self.quick, **{**self.options, "x0": before.x})
+        after = solution_of(self.objective(problem, share), self.quick, **{**self.options, "x0": before.x})
         return joined(before, after)
 
     def outward(self, problem: FairProblem, share: float, solution: Solution) -> Solution:
@@ -171,9 +171,9 @@ class _Runs:
     def lowest_loss(self, problem: FairProblem, before: Solution | None = None) -> Solution:
         """The first run; or after another one, joined to it, from zeros."""
         if before is None:
-            return solved(self.objective(problem, 0.0), self.first, **self.options)
+            return solution_of(self.objective(problem, 0.0), self.first, **self.options)
         zeros = {**self.options, "x0": torch.zeros_like(before.x)}
-        return joined(before, solved(self.objective(problem, 0.0), self.first, **zeros))
+        return joined(before, solution_of(self.objective(problem, 0.0), self.first, **zeros))
 
 
 class _Reached(NamedTuple):

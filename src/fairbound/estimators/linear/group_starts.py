@@ -20,7 +20,7 @@ import torch
 
 from fairbound.estimators.linear.auc_training import Start, auc_start
 from fairbound.estimators.problems import problem_like
-from fairbound.estimators.runs import solved
+from fairbound.estimators.runs import solution_of
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods.full_batch_alm import FullBatchALM
 from fairbound.models.mlp import MLP
@@ -52,7 +52,7 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
 
     base = [problem_like(p, MLP(own, bias=False), r[:, :own], p.plan) for p, r in zip(parts, rows, strict=True)]
     free = [p.with_bounds(torch.ones_like(p.bounds)) for p in base]  # no two areas are further apart than 1
-    unbound = solved(free[0], FullBatchALM(), validation=free[1] if held is not None else None, **run)
+    unbound = solution_of(free[0], FullBatchALM(), validation=free[1] if held is not None else None, **run)
     weights = unbound.x[:own]
 
     terms = torch.zeros(rows[0].shape[1], 2 * groups - 1, dtype=weights.dtype, device=weights.device)
@@ -67,7 +67,7 @@ def _shared(problem: FairProblem, held: FairProblem | None, groups: int) -> Star
     ]
     beside = small[1] if held is not None else None
     first = auc_start(small[0], beside)
-    found = solved(small[0], FullBatchALM(), validation=beside, x0=None if first is None else first.x, **run)
+    found = solution_of(small[0], FullBatchALM(), validation=beside, x0=None if first is None else first.x, **run)
     x = torch.zeros(problem.n, dtype=problem.dtype, device=problem.device)
     x[: len(terms)] = terms @ found.x[: terms.shape[1]]
     samples = unbound.counts.samples + found.counts.samples

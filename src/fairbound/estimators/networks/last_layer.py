@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.choosing import Refined
-from fairbound.estimators.linear.auc_training import auc_start, decided, ranks_only
+from fairbound.estimators.linear.auc_training import auc_start, ranks_only, with_best_threshold
 from fairbound.estimators.linear.full_batch import train_full_batch
 from fairbound.estimators.linear.weight_decay import decay_of
 from fairbound.estimators.problems import problem_like
@@ -32,7 +32,7 @@ from fairbound.models.scoring import last_inputs
 from fairbound.solver.solve import Solution
 
 
-def finished(
+def with_last_layer_solved(
     problem: FairProblem,
     held: FairProblem | None,
     solution: Solution,
@@ -63,7 +63,7 @@ def finished(
         first = min((start.x, first), key=rank)
     options |= {"validation": beside, "x0": first, "weight_decay": decay_of(own, weight_decay, True)}
     after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
-    after = decided(own, after, None)[0] if areas else after
+    after = with_best_threshold(own, after, None)[0] if areas else after
     if after.interrupted or (solution.found and not after.feasible):
         return replace(solution, stopped=after.stopped), {}
     before = x[: -own.model.n]

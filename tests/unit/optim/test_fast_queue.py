@@ -89,7 +89,7 @@ def test_value_and_gradient_are_those_of_the_formula(stated, size):
         for sign, cell in zip((1, -1), pair, strict=True):
             share = state["rows"][cell] / state["total_rows"]
             asked = asked + sign * w * phi[group == int(cell)].sum() / size / share
-    value, before = dual.loss(s, y, group), dual._means.recent.rows
+    value, before = dual.loss(s, y, group), dual._means.fast_queue.rows
     assert before >= size and dual.weights.max() > 0
     torch.testing.assert_close(value, asked, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(*(torch.autograd.grad(v, s)[0] for v in (value, asked)), rtol=1e-12, atol=1e-14)
@@ -189,7 +189,7 @@ def test_a_loop_has_second_derivatives_whenever_it_takes_them():
     for _ in range(3):
         assert dual.weights.max() > 0 and dual.loss(s, y, g).grad_fn.name().startswith("DotBackward")
         assert torch.autograd.gradgradcheck(lambda s: dual.loss(s, y, g), s)
-        assert dual._means.recent.rows
+        assert dual._means.fast_queue.rows
         dual.step()
 
 

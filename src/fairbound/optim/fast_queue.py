@@ -1,4 +1,5 @@
-"""A faster way for most batches (one score per row on the CPU, one attribute): rows are copied and read later."""
+"""`FastQueue`, a faster `Queue` for most batches (one score per row on the CPU, one attribute): rows are copied and read
+later."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ def usual(scores: Any, targets: Any, group: Any, dtype: torch.dtype | None) -> t
     )
 
 
-class Recent:
-    """Batches since the last update, and the optimiser step that each came in. dtype: of scores,
+class FastQueue:
+    """Usual batches since the last update, and the optimiser step that each came in. dtype: of scores,
     None where no batch is usual."""
 
     def __init__(self, dtype: torch.dtype | None):
