@@ -153,7 +153,7 @@ def test_the_line_above_progress_says_what_a_method_declares(capsys):
     class Mine(SGD):
         name: ClassVar[str] = "mine"
         all_rows: ClassVar[bool] = True
-        heeds_bounds: ClassVar[bool] = True
+        takes_bounds: ClassVar[bool] = True
 
     for method, said in (
         (Mine(), "mine: all rows at once, under the bounds, "),

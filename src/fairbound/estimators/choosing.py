@@ -56,7 +56,7 @@ def asked_for(algorithm: Any) -> Chosen:
     if not isinstance(algorithm, str):
         return Chosen(algorithm)
     method = algorithm_named(algorithm)
-    return Chosen(method, margins=MARGINS if getattr(method, "keeps_room", False) else ())
+    return Chosen(method, margins=MARGINS if getattr(method, "margin_is_share", False) else ())
 
 
 def penalises_groups(algorithm: Any) -> bool:

@@ -24,7 +24,7 @@ STEERED = "The bounds of the validation rows were constraints of training, so th
 class WithoutSearch(FullBatchALM):
     """Without a random search at the end, for runs that begin at a model already."""
 
-    searches: ClassVar[bool] = False
+    searches_at_end: ClassVar[bool] = False
 
 
 def solution_of(problem: Any, method: FullBatchALM, **options: Any) -> Solution:

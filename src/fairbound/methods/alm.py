@@ -77,7 +77,7 @@ class ALM(Method[ALMState]):
 
     name: ClassVar[str] = "alm"
     partial: ClassVar[bool] = True
-    keeps_room: ClassVar[bool] = True
+    margin_is_share: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "dual_step_size", "dual_every", "decay_steps")

@@ -125,8 +125,8 @@ class FullBatchALM(Method[FullBatchALMState]):
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
     partial: ClassVar[bool] = True
-    searches: ClassVar[bool] = True
-    keeps_room: ClassVar[bool] = True
+    searches_at_end: ClassVar[bool] = True
+    margin_is_share: ClassVar[bool] = True
     all_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

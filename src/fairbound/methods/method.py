@@ -101,14 +101,16 @@ class Method(Protocol[S]):
     name: a short word. presets: name -> options, as in "sfls:inventory". needs: what it takes for granted of a problem,
     of the words in NEEDS; `solve` refuses a problem that lacks one before it trains.
 
-    What a method may say besides: `record_every`, the steps between records at first, where `solve` is not told (50
-    without it); `searches` = True, that points near its late iterates are to be tried where none of them met the
-    bounds; `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by `Evaluation.of`
-    and `put`; `keeps_room` = True, that its option `margin` is the share of each bound to stay below it by;
-    `lifts` = True, that it steps by the dual set alone, and so takes problems with inner maximisations
-    (`Problem.lifted`); `all_rows` = True, that its steps take all rows, whatever sampling is asked for, and
-    `heeds_bounds` = False, that it minimises f alone: `solve` says so where it shows progress (`declared`);
-    `penalises_groups` = True, that it needs groups, with bounds or without.
+    What a method may say besides, in class variables: `record_every`, the steps between records at first, where `solve`
+    is not told (50 without it); `searches_at_end` = True, that points near its late iterates are to be tried where none
+    of them met the bounds; `partial` = True, that it works on evaluations of some constraints (`Evaluation.subset`), by
+    `Evaluation.of` and `put`; `margin_is_share` = True, that its option `margin` is the share of each bound to stay below
+    it by; `takes_inner_maxima` = True, that it steps by the dual set alone, and so takes problems with inner
+    maximisations (`Problem.lifted`); `all_rows` = True, that its steps take all rows, whatever sampling is asked for,
+    and `takes_bounds` = False, that it minimises f alone: `solve` says so where it shows progress; `penalises_groups` =
+    True, that it needs groups, with bounds or without. What a method does not say of the last three, the one that it
+    holds may (`declared`). None of them stands here, so that a class that has the rest is a method without being made
+    from this one.
     """
 
     name: ClassVar[str]
@@ -163,7 +165,7 @@ def check_needs(method: Method[Any], problem: Problem) -> None:
             f"{method.name} needs all constraints at every step, and this problem's batches speak of some of its {problem.m:,} only. "
             "Take one that works on some, such as alm, ynw or switching_subgradient, or full_batch_alm, which takes all rows."
         )
-    if problem.lifted and not getattr(method, "lifts", False):
+    if problem.lifted and not getattr(method, "takes_inner_maxima", False):
         raise OptionError(
             f"the problem has {problem.lifted} inner maximisations, which {method.name} would take for constraints. Take a "
             "level-set method ('sfls', 'smd'), or the problem without the min-max form."

@@ -86,7 +86,7 @@ class MultiplierModel(Method[MultiplierModelState]):
 
     name: ClassVar[str] = "multiplier_model"
     partial: ClassVar[bool] = True
-    keeps_room: ClassVar[bool] = True
+    margin_is_share: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "dual_step", "decay_steps")

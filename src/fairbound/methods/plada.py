@@ -159,7 +159,7 @@ class PLADA(Method[PLADAState]):
 
     name: ClassVar[str] = "plada"
     partial: ClassVar[bool] = True
-    keeps_room: ClassVar[bool] = True
+    margin_is_share: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {
         "paper": PAPER,
         "paper-network": {**PAPER, "step_size": 0.1, "slack_step": 0.01, "beta": 0.5},

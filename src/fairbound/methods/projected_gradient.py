@@ -53,7 +53,7 @@ class ProjectedGradient(Method[ProjectedGradientState]):
 
     name: ClassVar[str] = "projected_gradient"
     all_rows: ClassVar[bool] = True
-    heeds_bounds: ClassVar[bool] = False
+    takes_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(self, "step_size")

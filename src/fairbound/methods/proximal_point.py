@@ -88,9 +88,9 @@ class ProximalPoint(Method[ProximalPointState]):
         check_inner(self)
 
     @property
-    def lifts(self) -> bool:  # type: ignore[override]
+    def takes_inner_maxima(self) -> bool:  # type: ignore[override]
         """Whether the inner method takes problems with inner maximisations."""
-        return getattr(self.inner, "lifts", False)
+        return getattr(self.inner, "takes_inner_maxima", False)
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]

@@ -118,7 +118,7 @@ class SFLS(Method[SFLSState]):
     light_tails: LightTails | None = None
 
     name: ClassVar[str] = "sfls"
-    lifts: ClassVar[bool] = True
+    takes_inner_maxima: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {
         "inventory": {"level": 5.0, "theta": 2.0, "step_size": 2.0, "scaling": "none"},
         "neyman-pearson": {"level": 3.0, "theta": 2.0, "step_size": 0.05, "scaling": "none"},

@@ -48,7 +48,7 @@ class SGD(Method[SGDState]):
 
     name: ClassVar[str] = "sgd"
     partial: ClassVar[bool] = True
-    heeds_bounds: ClassVar[bool] = False
+    takes_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "decay_steps")

@@ -37,7 +37,7 @@ class SGDCorrelation(SGD):
     attributes: Attributes = "each"
     name: ClassVar[str] = "sgd_correlation"
     partial: ClassVar[bool] = False
-    heeds_bounds: ClassVar[bool] = True
+    takes_bounds: ClassVar[bool] = True
     penalises_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -53,7 +53,7 @@ class SGDFairret(SGD):
     attributes: Attributes = "each"
     penalty: Penalty | None = None
     name: ClassVar[str] = "sgd_fairret"
-    heeds_bounds: ClassVar[bool] = True
+    takes_bounds: ClassVar[bool] = True
     penalises_groups: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict]] = {"paper": {"step_size": 0.05, "strength": 0.5}}
 

@@ -40,7 +40,7 @@ class SGDMaxPenalty(SGD):
     strength: float = 1.0
     name: ClassVar[str] = "sgd_max_penalty"
     partial: ClassVar[bool] = False
-    heeds_bounds: ClassVar[bool] = True
+    takes_bounds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

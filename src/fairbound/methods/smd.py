@@ -67,7 +67,7 @@ class SMD(Method[SMDState]):
     scaling: Literal["diameters", "dual", "none"] = "dual"
 
     name: ClassVar[str] = "smd"
-    lifts: ClassVar[bool] = True
+    takes_inner_maxima: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"unbiased"})
 
     def __post_init__(self) -> None:

@@ -81,7 +81,7 @@ class SSLALM(Method[SSLALMState]):
 
     name: ClassVar[str] = "ssl_alm"
     presets: ClassVar[dict[str, dict]] = {"paper": PAPER, "paper-alm": {**PAPER, "smoothing": 0.0}}
-    keeps_room: ClassVar[bool] = True
+    margin_is_share: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(self, "step_size", "dual_step_size", "decay_steps")

@@ -108,7 +108,7 @@ class Run:
         nearer to its bounds; where it knows none and no iterate met the bounds, random points near each late iterate,
         on no more rows than training has looked at. Then for all methods: what the problem finds from a start that
         alone meets the bounds, and points between the iterates."""
-        single, searches = self.state.x.dim() == 1, getattr(self.settings.method, "searches", False)
+        single, searches = self.state.x.dim() == 1, getattr(self.settings.method, "searches_at_end", False)
         points = self.counts.samples // self.problem.rows
         for r, seed in enumerate(self.settings.seeds):
             problem, held = self.problem.of_run(r), self.settings.validation
@@ -211,7 +211,7 @@ class Run:
         method, problem = self.settings.method, self.problem
         whole = self.settings.sampling == "full" or declared(method, "all_rows", False)
         rows = "all rows at once" if whole else "random batches"
-        bounds = "under the bounds" if problem.m and declared(method, "heeds_bounds", True) else "without bounds"
+        bounds = "under the bounds" if problem.m and declared(method, "takes_bounds", True) else "without bounds"
         said = (rows, bounds, getattr(problem, "aim", ""), f"{problem.rows:,} rows")
         return f"{method.name}: {', '.join(filter(None, said))}"
 

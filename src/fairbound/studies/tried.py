@@ -84,9 +84,9 @@ class Tried(Method[TriedState]):
         return frozenset().union(*(method.needs for method in self.methods))
 
     @property
-    def lifts(self) -> bool:
+    def takes_inner_maxima(self) -> bool:
         """Whether all of them take problems with inner maximisations."""
-        return all(getattr(method, "lifts", False) for method in self.methods)
+        return all(getattr(method, "takes_inner_maxima", False) for method in self.methods)
 
     def init(self, problem: Problem, x: Tensor, draws: Draws) -> TriedState:
         """The first candidate at x (..., n)."""
