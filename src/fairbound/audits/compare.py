@@ -245,7 +245,7 @@ def _too_narrow(bound: Bound, rows: Scored) -> list[str]:
         return []
     few = {
         found.name(int(g)): int(behind[:, g].min())
-        for found, behind in without_weight_0(rows.occurring)
+        for found, behind in counted(rows.occurring)
         for g in np.flatnonzero(enough(bound, found, behind) & (behind.min(0) < FEW_ROWS))
     }
     if not few:
