@@ -81,6 +81,7 @@ def facts_of(
     monkeypatch.setattr(trained, "largest_share", lambda on: common)
     monkeypatch.setattr(gains, "ranks_surely", lambda on, area: area >= 0.6)
     monkeypatch.setattr(full_batch, "fewer_wrong", lambda on, x: x)
+    monkeypatch.setattr(full_batch, "scaled", lambda parts, x, decay: x)
     monkeypatch.setattr(full_batch, "area", lambda on, x: float(x[0]))
     monkeypatch.setattr(full_batch, "part_way", lambda on, x, other, allowed: way(x, other, allowed))
     monkeypatch.setattr(optimality, "kkt", lambda on, x: KKT(0.0, 0.0, 0.0, torch.zeros(0), None))

@@ -13,7 +13,7 @@ import torch
 import fairbound as fb
 from fairbound.estimators.gains import area
 from fairbound.estimators.linear import full_batch
-from fairbound.estimators.linear.swept_intercept import lowest_loss
+from fairbound.estimators.linear.lowest_loss import lowest_loss
 from fairbound.estimators.linear.towards_unbounded import moved_outward
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.problem import FairProblem

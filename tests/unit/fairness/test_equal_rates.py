@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import log_loss
 
 import fairbound as fb
 from fairbound.estimators.linear.swept_intercept import SWEPT
@@ -77,6 +78,7 @@ def test_of_the_models_that_meet_a_bound_of_0_the_most_accurate_is_taken(notion)
     fair = fb.FairClassifier(f"{notion} <= 0").fit(data.X, data.y, sensitive_features=data.group("race"))
     assert fair.score(data.X, data.y) >= data.y.mean() and SWEPT in fair.fit_report_["notes"]
     assert fair.fit_report_["feasible"] and fair.fit_report_["constraints"][0]["train_value"] == 0
+    assert fair.fit_report_["train_loss"] < log_loss(data.y, np.full(len(data.y), data.y.mean())) - 0.05
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -140,17 +140,6 @@ def test_where_lines_led_outside_the_bounds_is_forgotten(monkeypatch):
     assert torch.equal(lines.fewer_wrong(problem, start), start)
 
 
-def test_the_scale_of_lowest_objective_leaves_decisions_as_they_are():
-    problem, x = made(), 0.2 * torch.linspace(-0.4, 0.5, 9, dtype=torch.float64)
-    x[8] = float(problem.all_scores(x).abs().max())  # every row is decided alike, which meets the bound
-    assert float(problem.evaluate(x).violation) <= 0
-    other = lines.scaled(problem, x)
-    before, after = problem.evaluate(x), problem.evaluate(other)
-    assert before.extra["accuracy"] == after.extra["accuracy"] and torch.equal(before.g, after.g)
-    nearby = [float(problem.evaluate(scale * other).f) for scale in (0.8, 1.25)]
-    assert float(after.f) < min(float(before.f), *nearby)
-
-
 def test_the_same_point_every_time_and_none_without_a_pass_over_all_rows():
     problem, x = made(), next(iter(inside(made())))
     assert torch.equal(lines.fewer_wrong(problem, x), lines.fewer_wrong(problem, x))

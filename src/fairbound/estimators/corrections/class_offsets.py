@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.facts.fit_warnings import ROUNDING
-from fairbound.estimators.linear.swept_intercept import lowest_loss
+from fairbound.estimators.linear.lowest_loss import lowest_loss
 from fairbound.estimators.problems import Problems
 from fairbound.estimators.trained import Trained, meeting
 from fairbound.estimators.validation import VALIDATION

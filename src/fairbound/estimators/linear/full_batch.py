@@ -16,6 +16,9 @@ A model of numbers under bounds on mean residuals and mean squared errors goes a
 (`least_squares`) where the method was left to "auto"; one under bounds on shares above thresholds is moved along lines on
 which these are counted (`lower_error`).
 
+Scores of a model that was trained towards accuracy or moved along lines are brought to scale (`scaled`) after how nearly
+it meets the conditions of optimality is measured: decisions do not depend on it.
+
 Where weight decay is asked for, all runs have it in their objective (see `weight_decay`). Without it, where the model
 decides every training row right, larger weights always lower the logistic loss, so that it has no lowest point and the
 run ends at weights that say little of new rows. It is made again then, from zeros, with a decay of 1 / n for n rows, as
@@ -33,13 +36,14 @@ from torch import Tensor
 
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.gains import area, gained
+from fairbound.estimators.linear.scale_of_scores import scaled
 from fairbound.estimators.linear.towards_unbounded import moved_outward
 from fairbound.estimators.linear.weight_decay import USUAL, Decayed
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined, solution_of
 from fairbound.estimators.trained import at_point, constant_on
 from fairbound.fairness.least_squares import lowest_within
-from fairbound.fairness.lines.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.lines.fewer_wrong import fewer_wrong
 from fairbound.fairness.lines.lower_error import lower_error
 from fairbound.fairness.lines.part_way import part_way
 from fairbound.fairness.objectives import Accuracy
@@ -102,14 +106,16 @@ def train_full_batch(
     if alone and exact_end:
         solution = _at_optimum(problem, solution, options["budget"])
     if alone and solution.feasible:
-        solution = runs.outward(problem, share, solution)
-        solution = _moved_along_lines(problem, runs, solution, share, separated)
+        solution = _moved_along_lines(problem, runs, runs.outward(problem, share, solution), separated)
     if runs.held is not None and problem.plan.ranks:
         near: Any = BothRows(problem, runs.held)
     else:
         near = runs.objective(problem, share)
+    facts = optimality(near, method, solution.x, problem.total_rows)
+    if alone and solution.feasible and (share or (refined == "yes" and not separated)):
+        solution = replace(solution, x=scaled([problem], solution.x, runs.decay))
     return solution, {
-        **optimality(near, method, solution.x, problem.total_rows),
+        **facts,
         "error_share": share,
         "weight_decay": runs.decay,
         "separated": separated,
@@ -240,13 +246,10 @@ def _at_optimum(problem: FairProblem, solution: Solution, limit: Budget) -> Solu
     return at_point(solution, x, "every bound is met on the training rows.")
 
 
-def _moved_along_lines(
-    problem: FairProblem, runs: _Runs, solution: Solution, share: float, separated: bool
-) -> Solution:
+def _moved_along_lines(problem: FairProblem, runs: _Runs, solution: Solution, separated: bool) -> Solution:
     """A feasible solution moved to where fewer decisions are wrong, or numbers are predicted with a lower error."""
     if runs.refined == "yes" and not separated:
-        moved = fewer_wrong(problem, solution.x)
-        return solution if moved is solution.x else replace(solution, x=scaled(runs.objective(problem, share), moved))
+        return replace(solution, x=fewer_wrong(problem, solution.x))
     if runs.refined == "no" and not runs.decay:
         return replace(solution, x=lower_error(problem, solution.x))
     return solution

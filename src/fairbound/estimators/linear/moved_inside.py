@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from fairbound.estimators.gains import area, gained
+from fairbound.estimators.linear.scale_of_scores import scaled
 from fairbound.estimators.linear.weight_decay import Decayed
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.runs import joined
@@ -28,7 +29,7 @@ from fairbound.estimators.trained import (
 )
 from fairbound.fairness.evaluation.one_pass import MOST_ROWS
 from fairbound.fairness.lines.counted_rows import divides_by_decisions
-from fairbound.fairness.lines.fewer_wrong import fewer_wrong, scaled
+from fairbound.fairness.lines.fewer_wrong import fewer_wrong
 from fairbound.fairness.objectives import Accuracy
 from fairbound.methods import FullBatchALM
 from fairbound.solver.solve import solve
@@ -63,7 +64,7 @@ def moved_inside(trained: Trained, **options: Any) -> Trained:
             if not _surely_better(trained, x):
                 break
             both = trained._replace(solution=joined(trained.solution, smooth), notes=[*trained.notes, NOTE])
-            found = meeting(both, scaled(aim, x), NOTE)
+            found = meeting(both, scaled([problem], x, decay), NOTE)
             near = optimality(aim, trained.method, found.x, problem.total_rows)
             return both._replace(solution=found, optimality={**trained.optimality, **near, "error_share": 0.0})
     return trained

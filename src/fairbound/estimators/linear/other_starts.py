@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from fairbound.estimators.linear.auc_training import ranks_only
-from fairbound.estimators.linear.swept_intercept import lowest_loss
+from fairbound.estimators.linear.lowest_loss import lowest_loss
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import joined
 from fairbound.estimators.trained import measured_accuracy

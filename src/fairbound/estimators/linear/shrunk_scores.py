@@ -20,7 +20,8 @@ import numpy as np
 from torch import Tensor
 
 from fairbound.estimators.linear.full_batch import train_full_batch
-from fairbound.estimators.linear.swept_intercept import lowest_loss, places_between
+from fairbound.estimators.linear.lowest_loss import lowest_loss
+from fairbound.estimators.linear.swept_intercept import places_between
 from fairbound.estimators.optimality import optimality
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.trained import Trained, measured_accuracy, meeting, met_by

@@ -4,7 +4,8 @@ The rate of a group of one row is 0 or 1. So under a bound of 0.05 the rates of 
 of one of these. Training that begins between the two sees no slope that leads to either, and often ends at a constant.
 The model without bounds orders the rows already: its intercept is moved to STEPS ranks of the scores, and the best of
 these models that meets the bounds is taken where it is better than what training found. Two more models are tried, in
-which all rows of such groups count as negative, or as positive.
+which all rows of such groups count as negative, or as positive. Scores that were moved are brought to scale (see
+`scaled`).
 """
 
 from __future__ import annotations
@@ -15,23 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.estimators.linear.weight_decay import MOST_WORK, USUAL
+from fairbound.estimators.linear.lowest_loss import lowest_loss
+from fairbound.estimators.linear.scale_of_scores import scaled
 from fairbound.estimators.trained import Trained, better, measured_accuracy, meeting, met_by
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
 from fairbound.rows.sparse import SparseRows
-from fairbound.tables.shapes.regressions import fitted
 
 STEPS = 200
 """Ranks that the intercept is moved to."""
 
 FEW = 5
 """Rows of a group up to which its steps lie too far apart for smooth training."""
-
-ALONE = 0.05
-"""Share of the weight of all rows that those of such groups have where they are to be decided alike."""
 
 SWEPT = "The model without bounds, with the intercept that is best within them, is better than what training under them found, and is taken."
 
@@ -57,29 +55,9 @@ def swept_intercept(trained: Trained) -> Trained:
     _, x = min((best_intercept(trained.parts, order) for order in orders), key=lambda found: found[0])
     if x is None:
         return trained
+    x = scaled(trained.parts, x, decay)
     swept = trained._replace(solution=meeting(trained, x, SWEPT), optimality={})
     return better(trained, swept, "auto" if problem.refined else "no", SWEPT)
-
-
-def lowest_loss(
-    problem: FairProblem, decay: float, alone: np.ndarray | None = None, label: int | None = None
-) -> Tensor:
-    """(n,) the model's parameters of lowest loss on the problem's rows, or on as many as MOST_WORK allows. decay: 0 for the
-    usual one. alone: (rows,) which rows are among these in any case. label: what they count as, with the share ALONE of
-    all weight; None for their own."""
-    features, n = problem.features, problem.model.n
-    every = max(1, round(problem.rows * n**2 / MOST_WORK))
-    assert not isinstance(features, SparseRows)
-    alone = np.zeros(problem.rows, dtype=bool) if alone is None else alone
-    kept = np.flatnonzero(alone | (np.arange(problem.rows) % every == 0))
-    A = np.column_stack([features[kept].cpu().double().numpy(), np.ones(len(kept))])
-    y = problem.targets.cpu().double().numpy()[kept]
-    mass = problem.weight_of_rows().cpu().double().numpy()[kept]
-    if label is not None:
-        own = alone[kept]
-        y[own], mass[own] = label, ALONE * mass.sum() / own.sum()
-    penalty = np.append(np.full(n - 1, decay * len(A) or USUAL), 0.0)
-    return torch.as_tensor(fitted(A, y, mass / mass.mean(), penalty, np.zeros(n)).x).to(features)
 
 
 def best_intercept(

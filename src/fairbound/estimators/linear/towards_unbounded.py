@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from fairbound.estimators.gains import area
-from fairbound.estimators.linear.swept_intercept import lowest_loss
+from fairbound.estimators.linear.lowest_loss import lowest_loss
 from fairbound.estimators.trained import measured_accuracy
 from fairbound.fairness.pointwise import HINGE, LOGISTIC
 from fairbound.fairness.problem import FairProblem

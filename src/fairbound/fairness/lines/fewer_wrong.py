@@ -18,13 +18,11 @@ Source: Nguyen and Sanner (2013), Algorithms for direct 0-1 loss optimization (c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from fairbound.base.seeds import seed_for
@@ -104,19 +102,6 @@ def even_axes(curvature: Tensor) -> np.ndarray:
     size, axes = np.linalg.eigh(curvature.double().cpu().numpy())
     kept = size > FLAT * size[-1]
     return (axes[:, kept] / size[kept] ** 0.5).T  # type: ignore[no-any-return]
-
-
-def scaled(problem: Any, x: Tensor) -> Tensor:
-    """x (n,) of a linear model times the number above 0 that gives the lowest objective;
-    its decisions stay as they are."""
-
-    def of(power: float) -> float:
-        return float(problem.evaluate(math.exp(power) * x).f)
-
-    tried = math.exp(minimize_scalar(of, bounds=(-3.0, 3.0), method="bounded", options={"xatol": 0.02}).x) * x
-    before, after = problem.evaluate(x), problem.evaluate(tried)
-    same = float(after.violation) <= 0 and after.extra["accuracy"] >= before.extra["accuracy"]
-    return tried if same and after.f < before.f else x
 
 
 def _walk(
