@@ -65,7 +65,7 @@ def moved_inside(trained: Trained, **options: Any) -> Trained:
                 break
             both = trained._replace(solution=joined(trained.solution, smooth), notes=[*trained.notes, NOTE])
             found = meeting(both, scaled([problem], x, decay), NOTE)
-            near = optimality(aim, trained.method, found.x, problem.total_rows)
+            near = optimality(aim, trained.method, x, problem.total_rows)
             return both._replace(solution=found, optimality={**trained.optimality, **near, "error_share": 0.0})
     return trained
 
