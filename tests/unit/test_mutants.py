@@ -163,6 +163,7 @@ MUTANTS = {
     "towards unbounded: bounds may be missed": Mutant("estimators/linear/towards_unbounded.py", "return self.met and self.f", "return self.f", "unit/estimators/test_towards_unbounded.py"),
     "towards unbounded: decisions that were right are given up": Mutant("estimators/linear/towards_unbounded.py", "self.accuracy >= other.accuracy and ", "", "unit/estimators/test_towards_unbounded.py"),
     "towards unbounded: scores may rank worse": Mutant("estimators/linear/towards_unbounded.py", " and self.area >= other.area", "", "unit/estimators/test_towards_unbounded.py"),
+    "towards unbounded: columns that miss the bound stay": Mutant("estimators/linear/towards_unbounded.py", "left[column] = not tried.better_than(now)", "left[column] = False", "unit/estimators/test_towards_unbounded.py"),
     "matching: scores are not rescaled": Mutant("fairness/percentiles/matching.py", "return point(minimize(", "return point(0 * minimize(", "unit/fairness/percentiles/test_matching.py"),
     "linear: a gradient of the first rows": Mutant("models/mlp.py", "first, last = (int(some[0]), int(some[-1]) + 1)", "first, last = (0, int(some[-1]))", "unit/models/test_mlp.py"),
     "better start: of a run that met the bounds": Mutant("solver/best.py", "if self.met[at] <= 0 and self.violation[at] <= 0 and self._missed(at)", "if self.violation[at] <= 0 and self._missed(at)", "unit/solver/test_landing.py"),

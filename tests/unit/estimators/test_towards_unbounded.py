@@ -72,6 +72,19 @@ def test_scores_rank_no_worse_where_their_order_is_to_stay():
     assert area(problem, free.x) < area(problem, before.x) < area(problem, kept.x)
 
 
+def test_a_constant_gives_way_to_a_model_without_the_columns_that_miss_the_bound():
+    """One column tells the groups: mixed with it, however little, the other orders rows of few different values apart."""
+    rng = np.random.default_rng(2)
+    group, other = rng.integers(0, 2, 600), rng.integers(0, 3, 600)
+    X = np.column_stack([rng.integers(0, 4, 600) + group, other]).astype(np.float32)
+    y = (0.5 * X[:, 0] - 0.4 * other + 0.3 * group + rng.normal(size=600) > 0.4).astype(int)
+    problem = FairProblem(MLP(2), X, y, group, "partial_statistical_parity[0:0.3] <= 0.02")
+    before = ended_at(problem, torch.zeros_like(problem.start([0])))
+    after = moved_outward(problem, problem, before, 0.0, never)
+    assert float(problem.evaluate(after.x).violation) <= 0 and after.found
+    assert after.x[0] == 0 and after.x[1] < 0
+
+
 def test_a_constant_under_a_bound_on_distributions_gives_way_to_a_model():
     X, y, group = rows()
     X = (2 * X).round() / 2 + 0.5 * group[:, None] * np.array([1, 0, 0], dtype=np.float32)

@@ -9,6 +9,9 @@ of one straight line are measured exactly, so from a model x that meets the boun
         where the problem itself moves points inside its bounds (`FairProblem.nearer`), take the best that it makes of
             the points at PULLS
 
+Where x is the start, which alone met the bounds, every point of that line has the order of u. So the rounds begin at a
+model on few columns too (`_of_few_columns`).
+
 Where the order of the scores is the objective, those of u have the spread of those of x: no scale changes an order.
 """
 
@@ -18,6 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,6 +36,8 @@ from fairbound.solver.solve import Solution
 
 ROUNDS, PLACES, HALVINGS = 4, 32, 6
 PULLS = (1.0, 0.5, 0.25, 0.125)
+COLUMNS = 30
+"""Columns that a model on few of them is made of, at most."""
 
 GAIN = 1e-4
 """What the objective must fall by, at least, for a move, and for another round."""
@@ -57,13 +63,28 @@ def moved_outward(
     plain = is_linear(model, 1) and getattr(model, "bias", False) and not isinstance(problem.features, SparseRows)
     if not plain or not plan.statistics or not problem.m or problem.loss not in (LOGISTIC, HINGE):
         return solution
-    x, pulled, own = solution.x, False, model.n
+    x, own = solution.x, model.n
     free = torch.cat([lowest_loss(problem, decay), x[own:]])
     if plan.ranks:
         spread = float(problem.all_scores(free).std())
         free[:own] *= float(problem.all_scores(x).std()) / spread if spread > 0 else 0.0
     measure = lambda at: _Point.of(aim, at, area(problem, at) if keeps_order else 0.0)  # noqa: E731
-    now = start = measure(x)
+    start = measure(x)
+    now, found = _outward(measure, aim, start, free, late)
+    if not solution.found and (few := _of_few_columns(measure, start, problem, decay, late)) is not start:
+        few, _ = _outward(measure, aim, few, free, late)
+        now, found = (few, True) if few.better_than(now) else (now, found)
+    if start.f - now.f < GAIN:
+        return solution
+    step = torch.full_like(solution.best_step, max(solution.steps, 1)) if found else solution.best_step
+    return replace(solution, x=now.x, message=MOVED, best_step=step)
+
+
+def _outward(
+    measure: Callable[[Tensor], _Point], aim: Any, now: _Point, free: Tensor, late: Callable[[], bool]
+) -> tuple[_Point, bool]:
+    """Where the rounds end that begin at `now`, and whether the problem itself moved a point on the way. free: (n,)."""
+    pulled = False
     for _ in range(ROUNDS):
         before = now
         now = _farthest(measure, now, free, late)
@@ -72,10 +93,7 @@ def moved_outward(
         pulled, now = pulled or further is not now, further
         if late() or before.f - now.f < GAIN:
             break
-    if start.f - now.f < GAIN:
-        return solution
-    step = torch.full_like(solution.best_step, max(solution.steps, 1)) if pulled else solution.best_step
-    return replace(solution, x=now.x, message=MOVED, best_step=step)
+    return now, pulled
 
 
 class _Point(NamedTuple):
@@ -108,6 +126,28 @@ def _best(
             break
         tried = measure(x)
         now = tried if tried.better_than(now) else now
+    return now
+
+
+def _of_few_columns(
+    measure: Callable[[Tensor], _Point], now: _Point, problem: FairProblem, decay: float, late: Callable[[], bool]
+) -> _Point:
+    """The best of `now` and of models of the lowest loss on few columns: each of the COLUMNS that go most with the labels is
+    added to those before it where that is better."""
+    features = problem.features
+    assert not isinstance(features, SparseRows)
+    X, y = features.cpu().double().numpy(), problem.targets.cpu().double().numpy()
+    spread = X.std(0)
+    with_labels = np.abs((y - y.mean()) @ X) / np.where(spread > 0, spread, np.inf)
+    left = np.ones(X.shape[1], dtype=bool)
+    for column in np.argsort(-with_labels, kind="stable")[:COLUMNS]:
+        if late():
+            break
+        left[column] = False
+        x = torch.cat([lowest_loss(problem, decay, without=left), now.x[problem.model.n :]])
+        tried = measure(x)
+        left[column] = not tried.better_than(now)
+        now = now if left[column] else tried
     return now
 
 
