@@ -202,7 +202,7 @@ def test_the_error_of_class_1_is_made_of_the_pieces_of_equal_opportunity(surroga
         kinds = problem._true if true else problem._functions
         scores = problem.model.scores(x, problem.features)
         phi = problem._phi(kinds, scores, batch)
-        cells = dict(zip(problem.plan.cell_names, batch.reduction.means(phi).tolist(), strict=True))
+        cells = dict(zip(problem.plan.cell_names, batch.row_sums.means(phi).tolist(), strict=True))
         rates = np.array([cells[f"{g} | y=1"] for g in ("f", "m", "x")])
         assert cells["class 1"] == pytest.approx(share @ (1 - rates), abs=1e-12)
 

@@ -25,7 +25,7 @@ def test_advice_on_a_bound_kept_in_training_agrees_with_its_verdict(verdict, say
 
 def test_advice_on_tighter_bounds_that_nobody_stated_is_left_out_of_a_certified_fit():
     stated = [fb.constraint("equalized_odds <= 0.1")]
-    certificate = {"rows": {"train": 50, "choose": 10, "certify": 40}}
+    certificate = {"rows": {"train": 50, "choose": 10, "certify": 40}, "verdict": "violated"}
 
     def advice_under(text):
         said = {"fault": "inactive", "said": f"{text!r} never binds on the training rows", "next": ""}
