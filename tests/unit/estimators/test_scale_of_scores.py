@@ -42,9 +42,20 @@ def test_probabilities_are_nearest_those_without_bounds_and_decisions_stay(by):
     assert far(1.0) < min(far(0.9), far(1.1))
 
 
-def test_where_the_model_without_bounds_is_not_fitted_the_loss_is_lowest():
-    problem = made("demographic_parity <= 1", model=MLP(8, bias=False))
-    x = 0.02 * torch.linspace(1.0, -0.4, 8, dtype=torch.float64)
+@pytest.mark.parametrize(("columns", "bias"), [(8, False), (3, True)])
+def test_where_the_model_without_bounds_is_not_fitted_the_loss_is_lowest(columns, bias):
+    """Without an intercept, and where rows are many beside the weights."""
+    model, x = MLP(columns, bias=bias), 0.02 * torch.linspace(1.0, -0.4, columns + bias, dtype=torch.float64)
+    problem = FairProblem(
+        model,
+        X[:, :columns],
+        Y,
+        GROUP,
+        "demographic_parity <= 1",
+        objective=Accuracy(0.5),
+        dtype=torch.float64,
+        sample_weight=RNG.uniform(0.5, 2, 800),
+    )
     other, loss = scaled([problem], x, 0.1), problem.with_objective(Accuracy(0.0))
     nearby = [float(loss.evaluate(scale * other).f) for scale in (0.9, 1.1)]
     assert float(loss.evaluate(other).f) < min(nearby)

@@ -8,8 +8,8 @@ that was chosen for rows it has not seen:
 
     take the k > 0 of the lowest   mean of  log(1 + exp(k s_i)) - p_i k s_i        s: scores,  p: its probabilities
 
-Where that model is not known (sparse rows, several processes, other losses, more than two classes, no intercept), k has
-the lowest loss.
+Where rows are many beside the weights the labels take the place of p, which saves that model's fit. Where that model is
+not known (sparse rows, several processes, other losses, more than two classes, no intercept), k has the lowest loss.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from fairbound.rows.sparse import SparseRows
 
 WIDEST = 8.0
 """The largest logarithm of the number, to either side."""
+
+MANY = 200
+"""So many rows for every weight tell the scale by their labels alone."""
 
 GAIN = 0.001
 """By how much the mean must fall for another scale."""
@@ -59,7 +62,11 @@ def _aim(problem: FairProblem, x: Tensor, decay: float) -> Callable[[float], flo
         loss = problem.with_objective(Accuracy(0.0))
         return lambda power: float(loss.evaluate(math.exp(power) * x).f)
     scores, weight = problem.all_scores(x).double(), problem.weight_of_rows().double()
-    near, weight = problem.all_scores(lowest_loss(problem, decay)).double().sigmoid(), weight / weight.sum()
+    weight = weight / weight.sum()
+    if problem.rows >= MANY * problem.n:
+        near = problem.targets.double()
+    else:
+        near = problem.all_scores(lowest_loss(problem, decay)).double().sigmoid()
 
     def aim(power: float) -> float:
         made = math.exp(power) * scores
