@@ -143,6 +143,14 @@ def test_what_cannot_be_read_in_parts_is_said(run, files, tmp_path):
         "--constraint", "loss_gap <= 0.1", "--out", tmp_path / "o",
     )  # fmt: skip
     assert code == 2 and "cannot be judged from counts" in error
+    rng = np.random.default_rng(0)
+    three = pd.DataFrame({"x": rng.normal(size=300), "y": rng.choice(["a", "b", "c"], 300)})
+    three.to_csv(tmp_path / "three.csv", index=False)
+    fb.FairClassifier(budget="20 steps").fit(three[["x"]], three.y).save(tmp_path / "model")
+    args = ("--data", tmp_path / "three.csv", "--label", "y", "--model", tmp_path / "model", "--out", tmp_path / "o")
+    code, _, error = run("audit", *args, "--chunk-rows", 99)
+    assert code == 2 and "has 3 classes, and rows that are read in parts are counted for two" in error
+    assert run("audit", *args)[0] == 0
 
 
 @pytest.fixture

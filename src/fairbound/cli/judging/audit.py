@@ -133,6 +133,11 @@ def audit_in_parts(options: AuditOptions, chunk_rows: int, folder: Folder | None
     columns = file_columns(options)
     label = one_column(options.label, columns, "--label")
     classifier, bounds = _model_and_bounds(options, folder)
+    if classifier is not None and len(classifier.classes_) > 2:
+        raise OptionError(
+            f"the model in {options.model} has {len(classifier.classes_)} classes, and rows that are read in parts are counted for two; "
+            "leave --chunk-rows out."
+        )
     attributes = group_columns(options, columns, classifier, bounds)
     named = {label} if classifier is not None else {label, column_of(options.score, columns, "--score")}
     narrow = narrow_columns(options, sorted(named), chunk_rows)
