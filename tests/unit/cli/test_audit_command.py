@@ -203,3 +203,21 @@ def test_a_group_called_na_in_a_csv_file_is_said_to_be_read_as_missing(run, tmp_
     assert said.startswith("g: 'NA' is counted as a group of people like any other.") and {
         g["group"] for g in found["groups"]
     } == {"EU", "NA", "b"}
+
+
+@pytest.mark.parametrize("command", ["audit", "audit in parts", "audit of decisions", "compare", "monitor"])
+def test_a_model_that_decides_by_two_attributes_says_which_is_not_named(tmp_path, capsys, command):
+    rows = people(["a", "b"], 0, 400).assign(sex=np.resize(["f", "m", "m"], 400))
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    model = fb.FairClassifier("demographic_parity <= 0.5", use_groups_at_prediction=True)
+    model.fit(rows[["skill"]], rows.y, sensitive_features=rows[["sex", "g"]]).save(tmp_path / "model")
+    saved, label = str(tmp_path / "model"), ["--label", "y"]
+    given = {
+        "audit": ["audit", "--model", saved, "--out", str(tmp_path / "o"), *label],
+        "audit in parts": ["audit", "--model", saved, "--out", str(tmp_path / "o"), *label, "--chunk-rows", "99"],
+        "audit of decisions": ["audit", "--model", saved, "--out", str(tmp_path / "o")],
+        "compare": ["compare", saved, "skill", *label],
+        "monitor": ["monitor", "--model", saved, "--state", str(tmp_path / "s"), *label],
+    }[command]
+    assert cli.main([*given, "--data", str(tmp_path / "rows.csv"), "--group", "g"]) == 2
+    assert f"--group must name sex too: the model in {saved} decides by it." in capsys.readouterr().err

@@ -35,6 +35,7 @@ from fairbound.cli.files.saved_model import other_column_warnings, trained_on
 from fairbound.cli.judging.decided import left_out_warnings, model_left_out_warnings
 from fairbound.cli.judging.judged_model import (
     check_classifier,
+    check_groups_named,
     in_words_of,
     label_of_training,
     labels_of_training,
@@ -234,6 +235,7 @@ def _decided(
     """As `_scores`, of a column of decisions or scores that nobody knows the outcomes of."""
     with in_file(options.data, frame.index.to_numpy()):
         if model is not None:
+            check_groups_named(model, named, () if groups is None else groups.attributes)
             return scored(model, as_read_for(model, frame, options.data), groups)
         column = one_column(named, frame.columns, "A or B (no folder of this name)")
         numbers, _, words = read_decisions(frame[column], options.threshold, None, options.positive)
@@ -265,6 +267,7 @@ def _scores(
     if model is not None:
         if len(model.classes_) > 2:
             raise OptionError(f"the model {named!r} has {len(model.classes_)} classes; compare takes models of two.")
+        check_groups_named(model, named, () if groups is None else groups.attributes)
         with in_file(options.data, frame.index.to_numpy()):
             return scored(model, as_read_for(model, frame, options.data), groups)
     column = one_column(named, frame.columns, "A or B (no folder of this name)")

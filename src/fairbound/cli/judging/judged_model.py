@@ -95,9 +95,24 @@ def label_of_training(folder: Folder | None) -> str:
 def group_columns(
     options: AuditOptions, columns: Sequence[str], classifier: FairClassifier | None, bounds: Sequence[Any]
 ) -> list[str]:
-    """The columns of the groups. Raises: OptionError where a bound or the model needs some and none is named."""
+    """The columns of the groups. Raises: OptionError where a bound or the model needs some and none is named;
+    then as `check_groups_named`."""
     needed = compare_groups(bounds) or (classifier is not None and classifier.needs_groups)
-    return named_columns(options.group, columns, "--group", needed)
+    attributes = named_columns(options.group, columns, "--group", needed)
+    check_groups_named(classifier, str(options.model), attributes)
+    return attributes
+
+
+def check_groups_named(classifier: FairClassifier | None, named: str, attributes: Sequence[str]) -> None:
+    """Raises: OptionError where --group, of `attributes`, leaves one out by which the saved model decides. One attribute may
+    have another name than in training. named: the model's folder."""
+    if classifier is None or not classifier.needs_groups or len(classifier.groups_.attributes) == len(attributes) == 1:
+        return
+    if missing := [name for name in classifier.groups_.attributes if name not in attributes]:
+        raise OptionError(
+            f"--group must name {' and '.join(missing)}{' too' if attributes else ''}: the model in {named} decides by "
+            f"{'them' if len(missing) > 1 else 'it'}."
+        )
 
 
 def encoded_by_model(classifier: FairClassifier, frame: Any, options: AuditOptions, used: set[Any]) -> Encoded:

@@ -20,7 +20,12 @@ from fairbound.cli.files.columns import (
     speaks_of,
     with_decisions,
 )
-from fairbound.cli.judging.judged_model import in_words_of, labels_of_training, model_of_two_classes
+from fairbound.cli.judging.judged_model import (
+    check_groups_named,
+    in_words_of,
+    labels_of_training,
+    model_of_two_classes,
+)
 from fairbound.cli.judging.unfamiliar import scored
 from fairbound.cli.monitoring.same_state import OTHERS
 from fairbound.cli.options.judging import MonitorOptions
@@ -106,6 +111,7 @@ def _of_model_alone(
     classifier = model_of_two_classes(folder, options.positive)
     check_decisions_alone(bounds_for(options, classifier) if monitor is None else monitor.bounds)
     attributes = named_columns(options.group, frame.columns, "--group", classifier.needs_groups)
+    check_groups_named(classifier, str(options.model), attributes)
     with in_file(data):
         given, said = scored(classifier, frame, groups_in(frame, attributes, whole=False))
     decided = frame.assign(**{DECIDED: classifier.classes_[(given > 0).astype(int)]})
@@ -130,6 +136,7 @@ def _beside_labels(options: MonitorOptions, data: str, frame: Any, folder: Folde
         given = frame[one_column(options.score, frame.columns, "--score")]
         return NewDecisions(frame, places, label, given, attributes, None, waiting, said)
     classifier = FairClassifier.load(folder)
+    check_groups_named(classifier, str(options.model), attributes)
     frame = frame.assign(**{label: _in_words_of_training(frame[label], classifier, options, places)})
     with in_file(data, places):
         given, unfamiliar = scored(classifier, frame, groups_in(frame, attributes, whole=False))
