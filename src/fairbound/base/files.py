@@ -134,10 +134,9 @@ def check_writable(folder: str | os.PathLike[str]) -> Path:
 
 
 def check_not_read(written: Path, *read: str | os.PathLike[str]) -> None:
-    """Raises: OptionError where the file to write is one of those to read, or in a folder of them."""
-    for source in map(Path, read):
-        if written.exists() and any(written.samefile(file) for file in [source, *source.glob("*")] if file.exists()):
-            raise OptionError(f"{written} is read, so it cannot be written too; write to another place with --out.")
+    """Raises: OptionError where the file to write is one of those to read."""
+    if written.exists() and any(written.samefile(file) for file in read if Path(file).exists()):
+        raise OptionError(f"{written} is read, so it cannot be written too; write to another place with --out.")
 
 
 @contextlib.contextmanager

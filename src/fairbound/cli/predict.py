@@ -47,7 +47,7 @@ def run_predict(options: PredictOptions) -> Outcome:
     if not is_file(options.data):
         raise OptionError(f"--data of predict is a CSV or Parquet file, and {options.data!r} is none.")
     folder = load_folder(options.model)
-    check_not_read(options.out, options.data, model_folder(options.model))
+    check_not_read(options.out, options.data, *model_folder(options.model).glob("*"))
     _check_format(options.out)
     model = load(folder)
     try:

@@ -347,3 +347,5 @@ def test_a_file_that_is_not_there_is_named_as_by_other_commands(run, tmp_path):
     given = ["--label", "y", "--group", "sex", "--score", "s", "--constraint", "demographic_parity <= 0.1"]
     code, _, err = run("monitor", "--state", tmp_path / "state", "--data", tmp_path / "none.csv", *given)
     assert code == 2 and "none.csv does not exist; check the path." in err
+    code, _, err = run("monitor", "--state", tmp_path / "state", "--data", tmp_path, *given)
+    assert code == 2 and f"{tmp_path} is a folder; give the path of a CSV file in it." in err

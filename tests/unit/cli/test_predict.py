@@ -170,6 +170,15 @@ def test_nor_by_a_command_that_writes_a_folder(rows, capsys, name, command):
     assert f"{name} is read, so it cannot be written too" in capsys.readouterr().err
 
 
+def test_a_folder_given_as_data_is_said_to_be_one(rows, capsys):
+    folder, frame = rows
+    fb.FairClassifier(budget="50 steps").fit(frame[["x"]], frame.y).save(folder / "model")
+    (folder / "old.csv").write_text("prediction\n")
+    arguments = ["predict", "--data", str(folder), "--model", str(folder / "model")]
+    assert cli.main([*arguments, "--out", str(folder / "old.csv")]) == 2
+    assert f"{folder} is a folder; give the path of a CSV file in it." in capsys.readouterr().err
+
+
 def test_a_cut_off_row_is_not_scored(rows, capsys):
     folder, frame = rows
     fb.FairClassifier(budget="50 steps").fit(frame[["x", "city"]], frame.y).save(folder / "model")

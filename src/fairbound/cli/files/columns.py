@@ -20,7 +20,7 @@ from fairbound.rows.labels import MANY_NUMBERS, as_decisions
 from fairbound.rows.scores import strays_of
 from fairbound.tables import Chunks, Kinds, read_table
 from fairbound.tables.reading.chunks import ROWS
-from fairbound.tables.reading.opening import check_exists
+from fairbound.tables.reading.opening import check_file
 from fairbound.tables.reading.parquet import is_parquet
 from fairbound.tables.reading.records import line_of
 
@@ -190,8 +190,8 @@ def pandas_part(part: Any) -> Any:
 
 
 def file_checksum(path: str) -> str:
-    """The sha256 of a file, read a little at a time. Raises: FileNotFoundError."""
-    check_exists(Path(path))
+    """The sha256 of a file, read a little at a time. Raises: as `check_file`."""
+    check_file(Path(path))
     with open(path, "rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -21,7 +21,7 @@ from fairbound.rows.reading import frame_of, take_rows
 from fairbound.tables.marks import Mark
 from fairbound.tables.reading.files import Reading, csv_parts
 from fairbound.tables.reading.kinds import Kinds
-from fairbound.tables.reading.opening import check_plain
+from fairbound.tables.reading.opening import check_file, check_plain
 from fairbound.tables.reading.parquet import check_written, is_parquet, parquet_parts
 
 ROWS = 1 << 16
@@ -74,14 +74,14 @@ class Chunks:
         encoding, decimal, kinds: of a CSV file, as in `read_table`; it is looked through before, so that a column is
         read alike in all parts.
 
-        Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; ImportError without pyarrow or pandas.
+        Raises: OptionError for rows < 1 and as `read_table`; FileNotFoundError; IsADirectoryError for a folder; ImportError
+        without pyarrow or pandas.
         A damaged part raises when it is read.
         """
         if rows < 1:
             raise OptionError(f"rows at a time must be at least 1, got {rows}.")
         check_plain(Path(path))
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"{path} is no file; check the path.")
+        check_file(Path(path))
         check_written(path, encoding, decimal)
         names = None if columns is None else list(columns)
         if is_parquet(path):

@@ -97,16 +97,16 @@ def check_plain(path: Path) -> None:
         raise DataError(f"{path} is a pipe or a device, not a file. Write its rows to a file first.")
 
 
-def check_exists(path: Path) -> None:
-    """Raises: FileNotFoundError."""
+def check_file(path: Path) -> None:
+    """Raises: IsADirectoryError where the path of a file is that of a folder; FileNotFoundError."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the path of a CSV file in it.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; check the path.")
 
 
 def read_text(path: Path, encoding: str | None) -> str:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the path of a CSV file in it.")
-    check_exists(path)
+    check_file(path)
     raw = path.read_bytes()
     if not raw:
         raise DataError(f"{path}: the file is empty (0 bytes).")
