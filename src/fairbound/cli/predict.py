@@ -96,12 +96,14 @@ def _parts(options: PredictOptions, model: Any, columns: Sequence[str]) -> Chunk
 
 
 def _verbatim(options: PredictOptions, kept: list[str]) -> Iterable[Any]:
-    """The kept columns, part by part, each cell of a CSV file as it is written."""
+    """The kept columns, part by part, each cell of a CSV file as it is written; an empty one is missing in Parquet."""
     if not kept:
         return repeat({})
     kinds = Kinds(verbatim=True)
     read = Chunks.read(options.data, rows=ROWS, columns=kept, encoding=options.encoding, kinds=kinds)
-    return (whole_numbers(part, kept) if hasattr(part, "schema") else part for part in read)
+    if is_parquet(options.data):
+        return (whole_numbers(part, kept) for part in read)
+    return (part.mask(part == "") if is_parquet(options.out) else part for part in read)
 
 
 def _check_kept(kept: Sequence[str], found: Mapping[str, Any]) -> None:

@@ -179,6 +179,33 @@ def test_a_folder_given_as_data_is_said_to_be_one(rows, capsys):
     assert f"{folder} is a folder; give the path of a CSV file in it." in capsys.readouterr().err
 
 
+def test_an_empty_cell_that_is_kept_is_missing_in_parquet_and_empty_in_csv(rows, monkeypatch):
+    monkeypatch.setattr(command, "ROWS", 64)
+    folder, frame = rows
+    fb.FairClassifier(budget="50 steps").fit(frame[["x"]], frame.y).save(folder / "model")
+    frame = frame.assign(sex=np.where(frame.id < 100, None, frame.sex), code="007", note=None)
+    frame.to_csv(folder / "new.csv", index=False)
+    arguments = [
+        "predict",
+        "--data",
+        str(folder / "new.csv"),
+        "--model",
+        str(folder / "model"),
+        "--keep",
+        "sex,code,note",
+    ]
+    for out in ("said.parquet", "said.csv"):
+        assert cli.main([*arguments, "--out", str(folder / out)]) == 0
+    found = pd.read_parquet(folder / "said.parquet")
+    assert list(found.sex[found.sex.notna()]) == list(frame.sex[100:]) and found.sex.isna().sum() == 100
+    assert set(found.code) == {"007"} and found.note.isna().all()
+    assert (folder / "said.csv").read_text().splitlines()[1].startswith(",007,,")
+    frame.assign(sex=frame.sex.fillna("")).to_parquet(folder / "new.parquet")
+    arguments[2] = str(folder / "new.parquet")
+    assert cli.main([*arguments, "--out", str(folder / "said.parquet")]) == 0
+    assert (pd.read_parquet(folder / "said.parquet").sex == "").sum() == 100, "a text of a Parquet file, as it is"
+
+
 def test_a_cut_off_row_is_not_scored(rows, capsys):
     folder, frame = rows
     fb.FairClassifier(budget="50 steps").fit(frame[["x", "city"]], frame.y).save(folder / "model")
