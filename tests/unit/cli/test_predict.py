@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -204,6 +206,25 @@ def test_an_empty_cell_that_is_kept_is_missing_in_parquet_and_empty_in_csv(rows,
     arguments[2] = str(folder / "new.parquet")
     assert cli.main([*arguments, "--out", str(folder / "said.parquet")]) == 0
     assert (pd.read_parquet(folder / "said.parquet").sex == "").sum() == 100, "a text of a Parquet file, as it is"
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system gives no paths to what is open")
+def test_a_pipe_of_the_shell_is_written_to_and_standard_output_is_not(rows, capsys):
+    folder, frame = rows
+    fb.FairClassifier(budget="50 steps").fit(frame[["x"]], frame.y).save(folder / "model")
+    arguments = ["predict", "--data", str(folder / "new.csv"), "--model", str(folder / "model")]
+    for taken in ("-", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/2"):
+        assert cli.main([*arguments, "--out", taken]) == 2
+        assert "is where the command says what it did" in capsys.readouterr().err
+    read, write = os.pipe()
+    with open(read) as end:
+        thread = Thread(target=lambda: lines.extend(end))
+        lines: list[str] = []
+        thread.start()
+        code = cli.main([*arguments, "--out", f"/dev/fd/{write}"])
+        os.close(write)
+        thread.join()
+    assert code == 0 and len(lines) == 301 and lines[0].startswith("prediction")
 
 
 def test_a_cut_off_row_is_not_scored(rows, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -144,7 +145,7 @@ class PredictOptions(ReadOptions):
     def __post_init__(self) -> None:
         if self.out.is_dir():
             raise OptionError(f"--out names the file to write, and {self.out} is a folder.")
-        if self.out.as_posix() == "-" or self.out.as_posix().startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
+        if re.fullmatch(r"-|/dev/std(in|out|err)|(/dev/fd|/proc/self/fd)/[012]", self.out.as_posix()):
             raise OptionError(
                 f"--out {self.out} is where the command says what it did, so the rows would be mixed with that; name a file or a pipe."
             )
