@@ -59,6 +59,8 @@ from fairbound.tables.taking import rows_that_count
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 QUICK = 6
 """How often as many rounds where a round needs no fit."""
+OWN = 0.05
+"""An excess over a bound of what is decided of the rows of fit that is small beside what relabelled rows may gain."""
 LARGEST = 100.0
 """Most that the multipliers of all bounds may sum to."""
 
@@ -237,7 +239,8 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, told: Told
     ) -> tuple[Tried | PlugIn, Lottery, int]:
         """The rules tried, as folds and classifier allow, the best lottery over them, and how many fits were made. Where
-        the bounds cost much by probabilities of label and group, relabelled rows are fitted too, and that way is taken where it is clearly better."""
+        the bounds cost much by probabilities of label and group, relabelled rows are fitted too, and that way is taken where it is
+        clearly better, unless the mean of its fits, which decides new rows, is farther beyond the bounds."""
         if not self.folds_:
             tried, lottery = self._searched(Tried(estimator, X, sweep, told), self.rounds)
             return tried, lottery, tried.fits
@@ -249,7 +252,9 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return found, lottery, found.fits
         tried, other = self._searched(TriedByOthers(estimator, X, sweep, self.folds_, told), self.rounds)
         fits = found.fits + tried.fits
-        return (tried, other, fits) if tried.clearly_better_than(found) else (found, lottery, fits)
+        if tried.clearly_better_than(found) and tried.own_excess(X) <= max(OWN, found.own_excess(X)):
+            return tried, other, fits
+        return found, lottery, fits
 
     def _searched(self, tried: Rule, rounds: int) -> tuple[Rule, Lottery]:
         """The rules, with those at the multipliers looked for, and the best lottery over them."""

@@ -21,7 +21,7 @@ FOLDS = 5
 CHANCE = 0.01
 """A model scores the rows that it was fitted to better where they would by chance be scored as much so less often."""
 FEWEST = 30
-HELD = 30
+HELD = 200
 """So many held-out rows of each label tell enough of a fit."""
 WRONG = 0.01
 """At most this share of the rows is wrong, and of the errors of a constant at most ten times this, where nearly all are

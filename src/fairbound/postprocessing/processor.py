@@ -61,7 +61,9 @@ ALIKE = (
     "Every row gets the same decision: under these bounds nothing is better on the rows of fit. Where one kind of error counts more than the "
     "other, say so with costs=(of a false positive, of a false negative)."
 )
-NOT_KNOWN = "{} is missing in {:,} of the rows of fit; these are a group of their own, and no bound holds for them."
+NOT_KNOWN = (
+    "{0} is missing in {1:,} of the rows of fit; these are a group of their own, and no bound on {0} holds for them."
+)
 UNLOOKED = "Thresholds do not look at {}, which no stated bound compares, and accuracy_bound and lowest_cost are of thresholds that do not."
 ONE_ROW = (
     "one row is decided by a draw, and without row_ids= all rows that are scored one by one get the same draw, so that the bound no longer "
@@ -103,7 +105,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     A missing group is a group of its own where the rows of `fit` have it, without a part in the bounds. Groups of fewer
     than 50 rows that no bound holds for, as missing ones or those that `fewest` leaves out, are decided by the best
-    threshold of all rows together.
+    threshold of all rows together. A combination of attributes is under the bounds on each of them.
     After fit: classes_, folds_ (0 or K), estimator_ (the model that scores), rule_ (a GroupRule), fit_report_ (plain
         data: accuracy, what is proved of it, bounds and rates on the rows of fit, as they were scored for the thresholds).
     """

@@ -181,10 +181,10 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
     assert (pickle.loads(pickle.dumps(folded)).predict(X[new]) == folded.predict(X[new])).all()
 
 
-def test_where_bounds_cost_much_by_probabilities_relabelled_rows_are_fitted_too_and_the_better_way_is_taken(
-    monkeypatch,
-):
-    """Features tell label and group nearly, and a tree has few probabilities, so that no multipliers part their rows."""
+@pytest.mark.parametrize(("folds", "taken"), [(5, True), (3, False)])
+def test_where_bounds_cost_much_by_probabilities_relabelled_rows_are_fitted_too(folds, taken, monkeypatch):
+    """Features tell label and group nearly, and a tree has few probabilities, so that no multipliers part their rows. With 3
+    folds the mean of the relabelled fits is at a difference of 0.16, as without a bound, and is not taken."""
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 1000)
     y = (rng.random(1000) < np.where(group == 1, 0.55, 0.4)).astype(int)
@@ -194,11 +194,12 @@ def test_where_bounds_cost_much_by_probabilities_relabelled_rows_are_fitted_too_
         monkeypatch.setattr(reduction_fits, "DEAR", dear)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fair = fb.Reduction(model, "demographic_parity <= 0.03", folds=3, rounds=5).fit(X, y, group)
+            fair = fb.Reduction(model, "demographic_parity <= 0.03", folds=folds, rounds=5).fit(X, y, group)
         found.append((fair.fit_report_["accuracy"], fair.fit_report_["fits"], type(fair.estimator_).__name__))
-        assert fair.fit_report_["feasible"]
-    assert found[1][0] > 0.9 > 0.6 > found[0][0] and found[1][1] > found[0][1]
-    assert [name for *_, name in found] == ["ExpectedGain", "SumOfFits"]
+        assert fair.fit_report_["feasible"] and fair.fit_report_["constraints"][0]["own_value"] < 0.08
+    (alone, fits, _), (accuracy, more, name) = found
+    assert more > fits and alone < 0.6
+    assert (accuracy > 0.9 and name == "SumOfFits") if taken else (accuracy == alone and name == "ExpectedGain")
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_few_rows_under_no_bound_are_told_and_decided_by_the_threshold_of_all(of
         fair.fit(scores, y, group)
     named = "Groups of fewer than 50 rows that no bound holds for are decided by the best threshold of all rows together: 'missing' (5), 'X' (10)."
     assert [str(one.message) for one in told] == [
-        "group is missing in 5 of the rows of fit; these are a group of their own, and no bound holds for them.",
+        "group is missing in 5 of the rows of fit; these are a group of their own, and no bound on group holds for them.",
         "groups left out of the bounds for want of rows: X (10).",
         named,
     ]

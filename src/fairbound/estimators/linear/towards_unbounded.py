@@ -136,11 +136,13 @@ def _of_few_columns(
     added to those before it where that is better."""
     features = problem.features
     assert not isinstance(features, SparseRows)
-    X, y = features.cpu().double().numpy(), problem.targets.cpu().double().numpy()
-    spread = X.std(0)
-    with_labels = np.abs((y - y.mean()) @ X) / np.where(spread > 0, spread, np.inf)
-    left = np.ones(X.shape[1], dtype=bool)
-    for column in np.argsort(-with_labels, kind="stable")[:COLUMNS]:
+    weight = problem.weight_of_rows() / problem.weight_of_rows().sum()
+    y = problem.targets.to(weight)
+    mean = weight @ features
+    spread = (weight @ features.square() - mean.square()).clamp_min(0).sqrt()
+    with_labels = (((y - weight @ y) * weight) @ features).abs() / torch.where(spread > 0, spread, torch.inf)
+    left = np.ones(features.shape[1], dtype=bool)
+    for column in with_labels.argsort(descending=True, stable=True)[:COLUMNS].tolist():
         if late():
             break
         left[column] = False
