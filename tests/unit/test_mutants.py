@@ -425,7 +425,7 @@ MUTANTS = {
     "reduction: thresholds counted once": Mutant("postprocessing/sweep.py", "np.cumsum(sums, axis=0)", "sums", "unit/estimators/test_lottery.py"),
     "plug-in: groups of a label by the fit to the other": Mutant("estimators/reducing/plug_in.py", "probabilities(self.models[1 + place], X)", "probabilities(self.models[-1 - place], X)", "unit/estimators/test_reduction.py"),
     "folds: own rows are scored worse": Mutant("postprocessing/folds.py", 'alternative="greater"', 'alternative="less"', "unit/postprocessing/test_folds.py"),
-    "reduction: the bounds' cost is not looked at": Mutant("estimators/reducing/reduction_fits.py", "self._unbounded + DEAR", "self._unbounded + 1", "unit/estimators/test_reduction.py"),
+    "reduction: what bounds leave is not looked at": Mutant("estimators/reducing/reduction_fits.py", "<= LITTLE * (self._constant", "<= -9 * (self._constant", "unit/estimators/test_reduction.py"),
     "folds: negative rows are scored higher too": Mutant("postprocessing/folds.py", "-seen[~positive], -held[~positive]", "seen[~positive], held[~positive]", "unit/postprocessing/test_folds.py"),
     "folds: one fit, whatever it holds out": Mutant("postprocessing/folds.py", ">= HELD", ">= 0", "unit/postprocessing/test_folds.py"),
     "folds: all rows of a rare label in one": Mutant("postprocessing/folds.py", "np.where(np.bincount(kind)[kind] < count, label, kind)", "kind", "unit/postprocessing/test_folds.py"),

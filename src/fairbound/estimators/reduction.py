@@ -79,7 +79,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that score these no better than
         others. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
         whose mean probabilities give what a positive decision is worth (`fairbound.estimators.reducing.plug_in`); bounds and
-        threshold are judged on training rows by a fit that had not seen them. Where the bounds cost much that way, and for a
+        threshold are judged on training rows by a fit that had not seen them. Where that gives hardly more than one answer for all, and for a
         classifier without `predict_proba`, as an SVC, relabelled rows are fitted K times at all multipliers, and the mean of
         these fits decides. "auto" takes 5 where a fit to four fifths of the rows scores these better than the others, of
         both labels together, by more than happens by chance in 1 of 100 cases.
@@ -239,7 +239,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, told: Told
     ) -> tuple[Tried | PlugIn, Lottery, int]:
         """The rules tried, as folds and classifier allow, the best lottery over them, and how many fits were made. Where
-        the bounds cost much by probabilities of label and group, relabelled rows are fitted too, and that way is taken where it is
+        probabilities of label and group give hardly more than one answer for all, relabelled rows are fitted too, and that way is taken where it is
         clearly better, unless the mean of its fits, which decides new rows, is farther beyond the bounds."""
         if not self.folds_:
             tried, lottery = self._searched(Tried(estimator, X, sweep, told), self.rounds)
@@ -248,7 +248,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tried, lottery = self._searched(TriedByOthers(estimator, X, sweep, self.folds_, told), self.rounds)
             return tried, lottery, tried.fits
         found, lottery = self._searched(PlugIn(estimator, X, weight, sweep, self.folds_, told), self.rounds * QUICK)
-        if not (found.dear and self._weighs()):
+        if not (found.saves_little and self._weighs()):
             return found, lottery, found.fits
         tried, other = self._searched(TriedByOthers(estimator, X, sweep, self.folds_, told), self.rounds)
         fits = found.fits + tried.fits

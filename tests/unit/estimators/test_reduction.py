@@ -182,7 +182,7 @@ def test_a_model_that_knows_its_rows_by_heart_is_judged_by_fits_that_had_not_see
 
 
 @pytest.mark.parametrize(("folds", "taken"), [(5, True), (3, False)])
-def test_where_bounds_cost_much_by_probabilities_relabelled_rows_are_fitted_too(folds, taken, monkeypatch):
+def test_where_probabilities_give_little_relabelled_rows_are_fitted_too(folds, taken, monkeypatch):
     """Features tell label and group nearly, and a tree has few probabilities, so that no multipliers part their rows. With 3
     folds the mean of the relabelled fits is at a difference of 0.16, as without a bound, and is not taken."""
     rng = np.random.default_rng(0)
@@ -190,8 +190,8 @@ def test_where_bounds_cost_much_by_probabilities_relabelled_rows_are_fitted_too(
     y = (rng.random(1000) < np.where(group == 1, 0.55, 0.4)).astype(int)
     X = np.column_stack([y, np.where(rng.random(1000) < 0.99, group, 1 - group), rng.normal(size=(1000, 2))])
     model, found = DecisionTreeClassifier(max_depth=4, min_samples_leaf=10, random_state=0), []
-    for dear in (1.0, 0.02):
-        monkeypatch.setattr(reduction_fits, "DEAR", dear)
+    for little in (-9.0, 0.2):
+        monkeypatch.setattr(reduction_fits, "LITTLE", little)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fair = fb.Reduction(model, "demographic_parity <= 0.03", folds=folds, rounds=5).fit(X, y, group)
@@ -241,7 +241,7 @@ def test_new_rows_are_decided_by_the_mean_of_the_fits_to_all_folds_but_one():
 
 
 def test_a_label_of_one_group_alone_needs_no_fit_of_groups(monkeypatch):
-    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
+    monkeypatch.setattr(reduction_fits, "LITTLE", -9.0)  # by probabilities alone
     X, y, groups = rows(2, n=600)
     sex, weight = np.where(y == "yes", "M", groups["sex"]), np.where(X[:, 2] > 1, 0.0, 1.0)
     fair = fb.Reduction(GaussianNB(), "demographic_parity <= 0.3", folds=3).fit(X, y, sex, sample_weight=weight)
@@ -264,7 +264,7 @@ def test_multipliers_with_folds_are_looked_for_near_to_those_of_the_best_lottery
         fb.Reduction(GaussianNB(), "demographic_parity[both] <= 0.05", folds=3),
         "demographic_parity[both] <= 0.05",
     )
-    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
+    monkeypatch.setattr(reduction_fits, "LITTLE", -9.0)  # by probabilities alone
     near = fair.fit(X, y, groups).fit_report_
     monkeypatch.setattr(Lottery, "ahead", lambda lottery, error, by: False)
     descended = clone(fair).fit(X, y, groups).fit_report_
@@ -294,7 +294,7 @@ class Shares(ClassifierMixin, BaseEstimator):
 def test_gains_are_looked_for_where_no_multipliers_alone_give_a_rule_near_to_the_lottery(seed, monkeypatch):
     """X tells the group, and one group is easier to tell apart, so that few thresholds meet equalised odds: multipliers
     alone gave 0.545 and 0.571 here, hardly more than a constant."""
-    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
+    monkeypatch.setattr(reduction_fits, "LITTLE", -9.0)  # by probabilities alone
     rng = np.random.default_rng(seed)
     group, y = rng.integers(0, 2, 1500), rng.integers(0, 2, 1500)
     x = y + np.where(group == 1, 0.5, 1.2) * rng.normal(size=1500)
@@ -515,7 +515,7 @@ def test_a_search_over_what_takes_no_weights_names_it():
 
 @pytest.mark.parametrize("folds", [0, 3])
 def test_verbose_tells_of_every_fit_on_standard_error(folds, capsys, monkeypatch):
-    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # by probabilities alone
+    monkeypatch.setattr(reduction_fits, "LITTLE", -9.0)  # by probabilities alone
     X, y, groups = rows(n=400)
     quiet = fb.Reduction(LogisticRegression(), BOUNDS[0], rounds=1, folds=folds).fit(X, y, groups["sex"])
     assert capsys.readouterr().err == ""

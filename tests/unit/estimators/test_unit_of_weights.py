@@ -104,7 +104,7 @@ def test_the_unit_of_weights_changes_no_decision(door):
 
 @pytest.mark.parametrize("door", ["thresholds, folds", "reduction, folds"])
 def test_every_fit_of_a_model_sees_one_scale(door, monkeypatch):
-    monkeypatch.setattr(reduction_fits, "DEAR", 1.0)  # relabelled rows have weights of their own
+    monkeypatch.setattr(reduction_fits, "LITTLE", -9.0)  # relabelled rows have weights of their own
     weight = np.random.default_rng(7).choice([0.0, 1.0, 2.0, 5.0], N)
     scaled, Shrunk.seen = set(np.unique(weight[weight > 0] / weight[weight > 0].mean())), []
     decided(door, 1e-3 * weight)

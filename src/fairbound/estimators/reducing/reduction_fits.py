@@ -46,8 +46,9 @@ class Told:
             progress.ended()
 
 
-DEAR = 0.02
-"""Where bounds cost this share of the rows or more, another way to meet them is tried too."""
+LITTLE = 0.2
+"""Where bounds leave this share, or less, of what the rule without them saves beside one answer for all, another way to
+meet them is tried too."""
 
 
 class Rules:
@@ -59,12 +60,15 @@ class Rules:
     told: Told
     _best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
     _unbounded: float
+    _constant: float
 
     @property
-    def dear(self) -> bool:
-        """Whether the bounds cost more than DEAR: by so much larger a share of the rows is decided wrongly by the best rule
-        than by the first, which knows no bounds; also where none meets them."""
-        return self._best is None or self._best[0][0] or self._best[0][2] > self._unbounded + DEAR
+    def saves_little(self) -> bool:
+        """Whether the best rule has hardly fewer errors than one answer for all, beside those that the first saves, which
+        knows no bounds; also where none meets them."""
+        if self._best is None or self._best[0][0]:
+            return True
+        return self._constant - self._best[0][2] <= LITTLE * (self._constant - self._unbounded)
 
     def clearly_better_than(self, other: Rules) -> bool:
         """Whether the best rule has fewer errors by SHORT, or alone meets the bounds, as both were judged."""
@@ -86,8 +90,10 @@ class Rules:
     def _take(self, model: Any, multipliers: np.ndarray, scores: np.ndarray, own: float) -> None:
         """Keep a model with its best threshold on its scores (n,) if it is better than all before."""
         if self._best is None:
-            taken = np.bincount(self.sweep.atom, self.sweep.weight * (scores > own), 2 * len(self.sweep.program.curves))
-            self._unbounded = float(self.sweep.errors(taken[None])[0])
+            width = 2 * len(self.sweep.program.curves)
+            every, taken = (np.bincount(self.sweep.atom, self.sweep.weight * of, width) for of in (1.0, scores > own))
+            none, all_, self._unbounded = self.sweep.errors(np.stack([np.zeros(width), every, taken])).tolist()
+            self._constant = min(none, all_)
         threshold, excess, error = self.sweep.best(scores, own)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
