@@ -79,10 +79,10 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     folds: 0 judges every fit by the rows that it was fitted to, which suits models that score these no better than
         others. K >= 2 is for those that do, as boosted trees: K fits to the labels and to the groups of each label,
         whose mean probabilities give what a positive decision is worth (`fairbound.estimators.reducing.plug_in`); bounds and
-        threshold are judged on training rows by a fit that had not seen them. Where that gives hardly more than one answer for all, and for a
-        classifier without `predict_proba`, as an SVC, relabelled rows are fitted K times at all multipliers, and the mean of
-        these fits decides. "auto" takes 5 where a fit to four fifths of the rows scores these better than the others, of
-        both labels together, by more than happens by chance in 1 of 100 cases.
+        threshold are judged on training rows by a fit that had not seen them. Where that gives hardly more than one answer
+        for all, and for a classifier without `predict_proba`, as an SVC, relabelled rows are fitted K times at all
+        multipliers, and the mean of these fits decides. "auto" takes 5 where a fit to four fifths of the rows scores these
+        better than the others, of both labels together, by more than happens by chance in 1 of 100 cases.
     costs: of a false positive and of a false negative, by which fits are weighted and models and thresholds chosen;
         (1, 1) maximises accuracy. None takes those of the class_weight of the estimator (of a Pipeline, of its last
         step), given by labels of y or "balanced", and a note says so; (1, 1) where it has none. Either way the fits are
@@ -238,9 +238,11 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _tried(
         self, estimator: Any, X: Any, weight: np.ndarray | None, sweep: Sweep, told: Told
     ) -> tuple[Tried | PlugIn, Lottery, int]:
-        """The rules tried, as folds and classifier allow, the best lottery over them, and how many fits were made. Where
-        probabilities of label and group give hardly more than one answer for all, relabelled rows are fitted too, and that way is taken where it is
-        clearly better, unless the mean of its fits, which decides new rows, is farther beyond the bounds."""
+        """The rules tried, as folds and classifier allow, the best lottery over them, and how many fits were made.
+
+        Where probabilities of label and group give hardly more than one answer for all, relabelled rows are fitted too.
+        That way is taken where it is clearly better, unless the mean of its fits, which decides new rows, is farther
+        beyond the bounds."""
         if not self.folds_:
             tried, lottery = self._searched(Tried(estimator, X, sweep, told), self.rounds)
             return tried, lottery, tried.fits
@@ -252,7 +254,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return found, lottery, found.fits
         tried, other = self._searched(TriedByOthers(estimator, X, sweep, self.folds_, told), self.rounds)
         fits = found.fits + tried.fits
-        if tried.clearly_better_than(found) and tried.own_excess(X) <= max(OWN, found.own_excess(X)):
+        if tried.clearly_better_than(found) and _own_excess(tried, X) <= max(OWN, _own_excess(found, X)):
             return tried, other, fits
         return found, lottery, fits
 
@@ -300,3 +302,10 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy of the predictions; arguments and errors as of `FairClassifier.score`."""
         return accuracy_of(self.predict(X), y, self.classes_, sample_weight)
+
+
+def _own_excess(tried: Tried | PlugIn, X: Any) -> float:
+    """The largest excess over a bound of what the model of the best rule decides of the rows X that it was fitted to."""
+    model, threshold, _, _ = tried.best()
+    selected = scores_of(model, "auto", X, CODES) > threshold
+    return float(tried.sweep.excess(selected.astype(float)).max(initial=-1.0))

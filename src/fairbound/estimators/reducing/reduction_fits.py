@@ -77,16 +77,6 @@ class Rules:
         missed, value, _ = other._best[0]
         return self._best[0][:2] < (missed, value if missed else value - SHORT)
 
-    def own_excess(self, X: Any) -> float:
-        """The largest excess over a bound of what the model of the best rule decides of the rows X that it was fitted to."""
-        model, threshold, _, _ = self.best()
-        selected = scores_of(model, "auto", X, CODES) > threshold
-        return float(self.sweep.excess(selected.astype(float)).max(initial=-1.0))
-
-    def best(self) -> tuple[Any, float, float, np.ndarray]:
-        """The model, its threshold, largest excess, and the multipliers it was made at."""
-        raise NotImplementedError
-
     def _take(self, model: Any, multipliers: np.ndarray, scores: np.ndarray, own: float) -> None:
         """Keep a model with its best threshold on its scores (n,) if it is better than all before."""
         if self._best is None:
