@@ -17,7 +17,7 @@ from fairbound.fairness.compiled.builder import compile_plan
 from fairbound.fairness.compiled.contrasts import PlanContrasts
 from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.few_rows import bounds_below_a_step
-from fairbound.postprocessing.costs import EQUAL, checked_costs, cost_of_constants, saves_nothing
+from fairbound.postprocessing.costs import EQUAL, checked_costs, saves_nothing
 from fairbound.postprocessing.curves import Curve, at_threshold, curve_of
 from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
@@ -155,7 +155,7 @@ def _report(
 ) -> dict[str, Any]:
     selected = mixture.selected(program)
     cost, least = program.cost(selected), lower_bound(program, root.multipliers)
-    constant = cost_of_constants(program.costs, sum(float(c.total[1]) for c in program.curves) / program.total)
+    constant = program.cost_of_constants
     right = selected[:, 1].sum() + sum(float(c.total[0]) for c in program.curves) - selected[:, 0].sum()
     equal = program.costs[0] == program.costs[1]
     names = [plan.names[i] for i in program.row_of]

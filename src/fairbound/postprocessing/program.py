@@ -17,6 +17,7 @@ from fairbound.base.errors import OptionError
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.compiled.plan import CellColumn, Plan
 from fairbound.fairness.compiled.statistics import SELECTED, ClassShare, RowFunction, Table
+from fairbound.postprocessing.costs import cost_of_constants
 from fairbound.postprocessing.curves import Curve
 
 WRONG: Table = ((0, 1), (1, 0))
@@ -54,6 +55,11 @@ class Program:
     def fixed_cost(self) -> float:
         """The mean cost where nobody is selected."""
         return self.costs[1] * float(sum(c.total[1] for c in self.curves)) / self.total
+
+    @property
+    def cost_of_constants(self) -> float:
+        """The lower of the mean costs of both answers, each given to all rows."""
+        return cost_of_constants(self.costs, sum(float(c.total[1]) for c in self.curves) / self.total)
 
     @cached_property
     def matrix(self) -> sparse.csc_array:

@@ -50,8 +50,15 @@ class Sweep:
 
     def excess(self, selected: np.ndarray) -> np.ndarray:
         """(m,) the inequalities' excess where the rows `selected` (n,) in {0, 1} are."""
-        s = np.bincount(self.atom, self.weight * selected, len(self.cost))
-        return self.program.fixed + self.program.matrix @ s
+        return self.program.fixed + self.program.matrix @ self._of_atoms(selected)
+
+    def error(self, selected: np.ndarray) -> float:
+        """The share of wrong decisions where the rows `selected` (n,) in {0, 1} are."""
+        return float(self.errors(self._of_atoms(selected)[None])[0])
+
+    def _of_atoms(self, selected: np.ndarray) -> np.ndarray:
+        """(2 C,) the weight of every atom that the rows `selected` have."""
+        return np.bincount(self.atom, self.weight * selected, len(self.cost))
 
     def errors(self, selected: np.ndarray) -> np.ndarray:
         """(k,) the share of wrong decisions of what is selected of every atom (k, 2 C)."""

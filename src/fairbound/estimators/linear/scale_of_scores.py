@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from fairbound.estimators.linear.lowest_loss import lowest_loss
-from fairbound.estimators.trained import measured_accuracy
+from fairbound.estimators.trained import measured_accuracy, met_by
 from fairbound.fairness.objectives import Accuracy
 from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
@@ -50,8 +50,9 @@ def scaled(parts: Sequence[FairProblem], x: Tensor, decay: float) -> Tensor:
     if aim(0.0) - aim(power) < GAIN:
         return x
     tried = math.exp(power) * x
-    same = (measured_accuracy(problem.evaluate(tried)) or 0.0) >= (measured_accuracy(problem.evaluate(x)) or 0.0)
-    return tried if same and all(float(part.evaluate(tried).violation) <= 0 for part in parts) else x
+    found = [part.evaluate(tried) for part in parts]
+    same = (measured_accuracy(found[0]) or 0.0) >= (measured_accuracy(problem.evaluate(x)) or 0.0)
+    return tried if same and met_by(found) else x
 
 
 def _aim(problem: FairProblem, x: Tensor, decay: float) -> Callable[[float], float]:

@@ -60,7 +60,6 @@ class Rules:
     told: Told
     _best: tuple[tuple[bool, float, float], tuple[Any, float, float, np.ndarray]] | None = None
     _unbounded: float
-    _constant: float
 
     @property
     def saves_little(self) -> bool:
@@ -68,7 +67,8 @@ class Rules:
         knows no bounds; also where none meets them."""
         if self._best is None or self._best[0][0]:
             return True
-        return self._constant - self._best[0][2] <= LITTLE * (self._constant - self._unbounded)
+        constant = self.sweep.program.cost_of_constants
+        return constant - self._best[0][2] <= LITTLE * (constant - self._unbounded)
 
     def clearly_better_than(self, other: Rules) -> bool:
         """Whether the best rule has fewer errors by SHORT, or alone meets the bounds, as both were judged."""
@@ -80,10 +80,7 @@ class Rules:
     def _take(self, model: Any, multipliers: np.ndarray, scores: np.ndarray, own: float) -> None:
         """Keep a model with its best threshold on its scores (n,) if it is better than all before."""
         if self._best is None:
-            width = 2 * len(self.sweep.program.curves)
-            every, taken = (np.bincount(self.sweep.atom, self.sweep.weight * of, width) for of in (1.0, scores > own))
-            none, all_, self._unbounded = self.sweep.errors(np.stack([np.zeros(width), every, taken])).tolist()
-            self._constant = min(none, all_)
+            self._unbounded = self.sweep.error(scores > own)
         threshold, excess, error = self.sweep.best(scores, own)
         rank = (excess > ROUNDING, excess if excess > ROUNDING else error, error)
         if self._best is None or rank < self._best[0]:
