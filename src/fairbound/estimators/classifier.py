@@ -18,7 +18,7 @@ from torch import nn
 from fairbound.base.errors import OptionError
 from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.classifier_training import ClassifierTraining
-from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed, warn_of_names
+from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.facts.fit_warnings import warn_of_fit
 from fairbound.estimators.group_rule import falls_short, more_accurate, without_rule
 from fairbound.estimators.judged_rows import LabelledRows
@@ -30,10 +30,10 @@ from fairbound.estimators.saving.folder import Folder
 from fairbound.estimators.saving.saved import arguments_of, classifier_facts, opened, restored
 from fairbound.estimators.sharded import check_agreed, shards_of
 from fairbound.estimators.training_rows import (
+    columns_taken,
     features_of,
     fit_features,
     model_scores,
-    without,
 )
 from fairbound.fairness.module_trial import refuse_probabilities, trial
 from fairbound.models.model import ModuleModel
@@ -41,7 +41,6 @@ from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.groups import check_lengths
-from fairbound.rows.reading import frame_of
 from fairbound.rows.shards import all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import EncodeReport
@@ -70,9 +69,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     What is trained:
 
     model: "linear", "mlp:64,32" (a network with layers of 64 and 32 units), or a torch.nn.Module from (B, d) features
-        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is, integers as floats
-        unless it cannot run on floats, and is itself trained; the others get the features of a TableEncoder
-        (standardised numbers, 0/1 columns).
+        to (B,) or (B, 1) scores, with k > 2 classes to (B, k). An nn.Module gets numeric X as it is, of a frame the
+        columns of training by name, integers as floats unless it cannot run on floats, and is itself trained; the
+        others get the features of a TableEncoder (standardised numbers, 0/1 columns).
     objective: what is minimised under the bounds (docs/training.md):
         "loss": the mean loss; "accuracy": wrong decisions, smoothed;
         "auto": wrong decisions as far as the scores keep their order, where all rows are taken at once, else the loss;
@@ -216,7 +215,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """The features of the table (n, d), without group terms, SparseRows where the model was trained on a sparse
         table, and what happened to the table on the way."""
         check_is_fitted(self)
-        table, module = without(X, self.dropped_columns_), getattr(self.model_, "module", None)
+        table, module = columns_taken(self, X), getattr(self.model_, "module", None)
         return features_of(table, self.encoder_, self.n_features_in_, module=module)
 
     def decision_function(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
@@ -247,9 +246,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
                 codes = codes_of(trained, sensitive_features, features.shape[0])
                 return with_terms(features, codes, len(trained.labels[0]))
 
-        frame = frame_of(X)  # opened once, for all that look at it
-        X = X if frame is None else frame
-        warn_of_names(getattr(self, "feature_names_in_", None), X, type(self).__name__)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = model_scores(self, X, extended)
         refuse_overflow(scores)
@@ -287,9 +283,6 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         self: FairClassifier = restored(cls(**arguments_of(manifest, module, repr(folder.path))), folder)
         self.rule_ = None if manifest.get("rule") is None else GroupRule.from_dict(manifest["rule"])
         self.classes_ = np.array(manifest["classes"])
-        named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None
-        if names := manifest.get("feature_names", named):
-            self.feature_names_in_ = np.array(names, dtype=object)
         return self
 
 

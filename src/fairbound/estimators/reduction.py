@@ -45,7 +45,7 @@ from fairbound.postprocessing.folds import (
     scores_own_rows_better,
 )
 from fairbound.postprocessing.rule import margins
-from fairbound.postprocessing.scoring import CODES, scores_of
+from fairbound.postprocessing.scoring import CODES, names_seen, scores_of
 from fairbound.postprocessing.sweep import ROUNDING, Sweep, sweep_of
 from fairbound.postprocessing.weights import check_takes_weights, refuses_weights, takes_weights, weighted_part
 from fairbound.rows.accuracy import accuracy_of
@@ -54,6 +54,7 @@ from fairbound.rows.groups import Groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
 from fairbound.rows.weighted import scaled_weights, weights_of_fit
+from fairbound.tables.naming import column_names, keep_names
 from fairbound.tables.taking import rows_that_count
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
@@ -170,8 +171,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_, self.threshold_ = model, threshold
         if hasattr(model, "n_features_in_"):
             self.n_features_in_ = model.n_features_in_
-        if hasattr(model, "feature_names_in_"):
-            self.feature_names_in_ = model.feature_names_in_
+        keep_names(self, names_seen(model) or column_names(X))
         rows = Scored(codes, tried.decided.astype(np.int64), tuple(map(str, classes)), groups=groups, weight=weight)
         own = replace(rows, predicted=(self._scores(X) > threshold).astype(np.int64)) if self.folds_ else rows
         self.fit_report_ = reduction_report(
@@ -285,7 +285,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     # -- predicting ---------------------------------------------------------------------------------------------
 
     def _scores(self, X: Any) -> np.ndarray:
-        return scores_of(self.estimator_, "auto", X, CODES)
+        return scores_of(self.estimator_, "auto", X, CODES, names_seen(self))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) the model's score minus the threshold, above 0 where the positive label is predicted; of an infinite

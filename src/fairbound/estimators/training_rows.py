@@ -19,6 +19,7 @@ from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, OptionError, silenced
 from fairbound.base.names import plain_repr
 from fairbound.estimators.choosing import asked_for
+from fairbound.estimators.conventions import warn_of_names
 from fairbound.fairness.bound import Bound
 from fairbound.fairness.module_trial import has_embedding, runs_on
 from fairbound.fairness.objectives import objective_of
@@ -32,7 +33,7 @@ from fairbound.rows.reading import frame_of, plain_array
 from fairbound.rows.shards import ALONE, Shards, all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import Chunks, Encoded, EncodeReport, TableEncoder, TableOptions
-from fairbound.tables.naming import column_names
+from fairbound.tables.naming import column_names, columns_named, keep_names
 from fairbound.tables.shapes.shapes import may_be_asked
 
 MOST_BENT = 1_000_000
@@ -113,6 +114,16 @@ def without(X: Any, columns: Sequence[str]) -> Any:
     return frame.drop([name for name in frame.columns if str(name) in columns]).to_native()
 
 
+def columns_taken(estimator: Any, X: Any) -> Any:
+    """X without the columns that a fitted estimator leaves out; of a frame for an nn.Module, the columns of training by name.
+
+    Raises: DataError where a frame lacks one that an nn.Module was trained on."""
+    table, names = without(X, estimator.dropped_columns_), getattr(estimator, "feature_names_in_", None)
+    if names is None or estimator.encoder_ is not None:  # an encoder takes columns by name itself
+        return table
+    return columns_named(table, names)
+
+
 def shaped_by_default(estimator: Any, table: Any, labels: Any, shards: Shards) -> bool:
     """Whether numbers may bend or jump where the labels (n,) ask for it, though nothing is said of either: in models of
     numbers or of at most MOST_CLASSES classes, of a dense table of at most MOST_BENT rows that one process holds whole,
@@ -168,8 +179,7 @@ def fit_features(
         estimator.n_features_in_ = len(rows.encoder.columns)
         if rows.encoder.options.by_labels and (said := of_shapes(rows.encoder, estimator.model != "linear")):
             notes = [*notes, said]
-    if names := column_names(table):
-        estimator.feature_names_in_ = np.array(names, dtype=object)
+    keep_names(estimator, column_names(table))
     return features, notes
 
 
@@ -259,13 +269,15 @@ def model_scores(estimator: Any, X: Any, extended: Callable[[Any], Any] | None =
     """(n,) scores of a fitted estimator's model, (n, k) with several outputs. extended: what adds to the encoded
     features.
 
-    Warns: DataWarning as `TableEncoder.warn`."""
+    Warns: UserWarning as `warn_of_names`; DataWarning as `TableEncoder.warn`."""
+    frame = frame_of(X)  # opened once, for all that look at it
+    X = X if frame is None else frame
+    warn_of_names(getattr(estimator, "feature_names_in_", None), X, type(estimator).__name__)
     if extended is None:
         scores = table_scores(estimator.model_, estimator.x_, estimator.encoder_, X, estimator.dropped_columns_)
         if scores is not None:
             return scores
-    table = without(X, estimator.dropped_columns_)
-    module = getattr(estimator.model_, "module", None)
+    table, module = columns_taken(estimator, X), getattr(estimator.model_, "module", None)
     features, report = features_of(table, estimator.encoder_, estimator.n_features_in_, extended, module)
     if report is not None and not isinstance(X, Encoded):
         estimator.encoder_.warn(report)

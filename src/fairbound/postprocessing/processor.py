@@ -40,7 +40,7 @@ from fairbound.postprocessing.folds import (
     scores_own_rows_better,
 )
 from fairbound.postprocessing.rule import GroupRule, draws
-from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, scores_of
+from fairbound.postprocessing.scoring import check_how, fitted_to, is_fitted, names_seen, scores_of
 from fairbound.postprocessing.weights import check_takes_weights
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.doubtful import warn_of_groups
@@ -48,7 +48,7 @@ from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
 from fairbound.rows.weighted import scaled_weights, weights_of_fit, without_weight_0
-from fairbound.tables.naming import named_features
+from fairbound.tables.naming import column_names, keep_names, named_features
 from fairbound.tables.taking import rows_that_count
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 2
@@ -183,9 +183,9 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             self.folds_, untold = folds_taken(self.folds, known)
             if self.folds_:
                 scores = self._scores_by_others(X, codes, groups, weight)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+        keep_names(self, names_seen(self.estimator_) or column_names(X))
         costs, notes = costs_for(self.costs, self.estimator, codes, classes, weight)
         options = RuleOptions(randomised=self.randomised, costs=costs)
         self.rule_, self.fit_report_ = fit_rule(
@@ -305,7 +305,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     def _scored(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
-        scores = scores_of(self.estimator_, self.scores, X, self.classes_)
+        scores = scores_of(self.estimator_, self.scores, X, self.classes_, names_seen(self))
         given = named_features(X, sensitive_features)
         return scores, self.rule_.groups_of(given, len(scores), self.unknown)  # type: ignore[arg-type]
 
@@ -315,7 +315,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         `predict` does not decide at 0.5, and `selection_probability` is that of its decisions.
         Only of an estimator that has them."""
         check_is_fitted(self)
-        positive = scores_of(self.estimator_, "predict_proba", X, self.classes_)
+        positive = scores_of(self.estimator_, "predict_proba", X, self.classes_, names_seen(self))
         return np.column_stack([1 - positive, positive])
 
     def score(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
@@ -340,6 +340,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             "unknown": self.unknown,
             "random_state": self.random_state,
             "rule": self.rule_.to_dict(),
+            "feature_names": names_seen(self) or None,
             "fit": self.fit_report_,
         }
         data["checksum"] = sum_of_content(data)
@@ -364,7 +365,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
             how = scores or data["scores"]
             stated, classes = data["constraints"], data["classes"]
             options = {k: data[k] for k in ("randomised", "unknown", "random_state")} | {"costs": tuple(data["costs"])}
-            report = data["fit"]
+            report, names = data["fit"], list(map(str, data.get("feature_names") or ()))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{str(path)!r} holds no thresholds of this version of fairbound ({error}).") from None
         if how is None:
@@ -372,4 +373,5 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         self = cls(estimator, stated, prefit=True, scores=how, positive=classes[1], **options)
         self.classes_, self.rule_, self.fit_report_, self.estimator_ = np.array(classes), rule, report, estimator
         self.folds_ = report.get("folds", 0)
+        keep_names(self, names_seen(estimator) or names)
         return self

@@ -16,6 +16,7 @@ from fairbound.base.names import lacking, shortlist
 from fairbound.postprocessing.weights import weighted_part, with_weights
 from fairbound.rows.reading import column_array, frame_of, is_missing, library_type, plain_array, series_of
 from fairbound.rows.scores import check_finite_scores
+from fairbound.tables.naming import column_names, columns_named
 
 CODES = np.array([0, 1])
 """The labels that a model is fitted to where its own library may take no others."""
@@ -43,16 +44,22 @@ def fitted_to(estimator: Any, X: Any, y: Any, weight: Any) -> Any:
         return made.fit(X, y, **weights)
 
 
-def _by_name(estimator: Any, X: Any) -> Any:
-    """The columns of a frame that a fitted estimator was fitted to, in its order; else X: where one of the two has no
-    names, and where columns are lacking."""
-    seen = _seen(estimator)
-    if not seen or list(getattr(X, "columns", ())) == seen or (frame := frame_of(X)) is None:
+def _by_name(estimator: Any, how: Any, X: Any, names: Sequence[str]) -> Any:
+    """The columns of a frame that a fitted estimator was fitted to, in its order; where it keeps no names, those that are
+    called `names`. Else X: where one of the two has no names, and where columns are lacking that may not be needed.
+
+    Raises: DataError for a lacking column, unless the estimator keeps names, or a function or no estimator gives the scores.
+    """
+    own = names_seen(estimator)
+    wanted, strict = own or names, not (own or callable(how) or estimator is None)
+    if not wanted or list(getattr(X, "columns", ())) == wanted:  # the usual case, told without opening the frame
         return X
-    return frame.select(seen).to_native() if set(seen) <= set(frame.columns) else X
+    if not (strict or set(wanted) <= set(column_names(X) or ())):
+        return X
+    return columns_named(X, wanted)
 
 
-def _seen(estimator: Any) -> list[str]:
+def names_seen(estimator: Any) -> list[str]:
     """The names of the columns that a fitted estimator was fitted to; [] where it has none."""
     return [str(name) for name in getattr(estimator, "feature_names_in_", ())]
 
@@ -128,16 +135,18 @@ def check_how(how: Any) -> None:
         )
 
 
-def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, classes: np.ndarray) -> np.ndarray:
+def scores_of(
+    estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, classes: np.ndarray, names: Sequence[str] = ()
+) -> np.ndarray:
     """(n,) float64 scores of X, larger where classes[1] is more likely.
 
     estimator: None where X is the scores themselves. how: a method's name, "auto" for the first of `METHODS` that the
     model has, or a function of (estimator, X). A frame's columns are matched by their names where the model has seen
-    names; further ones are left out.
+    names; further ones are left out. names: of the columns that it was fitted to, for a model that keeps none itself.
     Raises: OptionError where the model lacks the method; DataError for scores that are no finite numbers, one for each
-    row.
+    row, and for a column of `names` that is lacking.
     """
-    X = _by_name(estimator, X)
+    X = _by_name(estimator, how, X, names)
     if callable(how):
         return _checked("the scores", how(estimator, X))
     if estimator is None:
@@ -148,7 +157,7 @@ def scores_of(estimator: Any, how: str | Callable[[Any, Any], Any], X: Any, clas
         raise OptionError(
             f"{type(estimator).__name__} has none of the methods {', '.join(names)}; pass scores=, a function of (estimator, X)."
         )
-    with _saying_why(estimator, X, _seen(estimator)):
+    with _saying_why(estimator, X, names_seen(estimator)):
         values = plain_array(getattr(estimator, name)(X))
     return _oriented(estimator, name, values, classes)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fairbound.base.errors import DataError
-from fairbound.base.names import plain_repr
+from fairbound.base.names import lacking, plain_repr
 from fairbound.rows.reading import frame_of
 from fairbound.tables.encoded import Encoded
 from fairbound.tables.reading.chunks import Chunks
@@ -17,6 +20,31 @@ def column_names(X: Any) -> list[str] | None:
         return list(X.encoder.columns) if X.encoder.named else None
     frame = frame_of(next(iter(X), None) if isinstance(X, Chunks) else X)
     return None if frame is None else [str(name) for name in frame.columns]
+
+
+def columns_named(X: Any, names: Sequence[str]) -> Any:
+    """The columns of a frame X that are called `names`, in this order; X itself where it is no frame or has just these.
+
+    Raises: DataError where it lacks one.
+    """
+    frame = frame_of(X)
+    if frame is None:
+        return X
+    places = {str(name): place for place, name in enumerate(frame.columns)}
+    if list(places) == list(names):
+        return X
+    if absent := [name for name in names if name not in places]:
+        raise DataError(lacking(absent, places))
+    return frame[:, [places[name] for name in names]].to_native()
+
+
+def keep_names(estimator: Any, names: Sequence[str] | None) -> None:
+    """Sets `feature_names_in_` of an estimator to the names of the columns that it was fitted to; without names it has no
+    such attribute, not that of an earlier fit either."""
+    if names is not None and len(names):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    else:
+        vars(estimator).pop("feature_names_in_", None)
 
 
 def named_features(X: Any, sensitive_features: Any) -> Any:

@@ -44,6 +44,7 @@ from fairbound.estimators.judged_rows import JudgedRows
 from fairbound.estimators.training_rows import check_readable
 from fairbound.fairness.bound import Bound, check_judged
 from fairbound.fairness.notions import constraints
+from fairbound.tables.naming import keep_names
 
 CHOOSE = 0.1
 """Share of the rows to choose on."""
@@ -96,6 +97,7 @@ def fit_certified(classifier: Any, kind: Any, *given: Any) -> Any:
     free = judged(tried[0].model, [certify], stated, alpha, objective)
     keep = classifier.get_params(deep=False)
     classifier.__dict__.update(taken.model.__dict__)
+    keep_names(classifier, vars(taken.model).get("feature_names_in_"))
     classifier.set_params(**keep)
     classifier.certify_rows_, classifier.groups_ = numbers[2], rows.groups
     classifier.unconstrained_ = tried[0].model

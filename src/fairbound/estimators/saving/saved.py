@@ -23,6 +23,7 @@ from fairbound.rows.groups import Groups
 from fairbound.solver.budget import Budget
 from fairbound.tables import TableOptions
 from fairbound.tables.group_terms import width_with_terms
+from fairbound.tables.naming import keep_names
 
 PLAIN = (
     "batch_size",
@@ -81,6 +82,8 @@ def restored(estimator: Any, folder: Folder) -> Any:
         _check_made(folder.path, len(folder.encoder.feature_names), taken)
     estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
     estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
+    named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None
+    keep_names(estimator, manifest.get("feature_names", named))
     estimator._loaded_with = estimator.fit_report_, folder.extras
     return estimator
 
@@ -121,7 +124,6 @@ def classifier_facts(classifier: Any) -> dict[str, Any]:
         "classes": [_scalar(c) for c in classifier.classes_],
         "loss": classifier.loss,
         "objective": classifier.objective if minimised is None else minimised.text,
-        "feature_names": list(map(str, getattr(classifier, "feature_names_in_", ()))) or None,
         "rule": None if classifier.rule_ is None else classifier.rule_.to_dict(),
         "parameters": _parameters(classifier),
     }
@@ -139,6 +141,7 @@ def manifest_of(estimator: Any) -> dict[str, Any]:
         "groups": groups if known.attributes else None,
         "dropped_columns": estimator.dropped_columns_,
         "features": int(estimator.n_features_in_),
+        "feature_names": list(map(str, getattr(estimator, "feature_names_in_", ()))) or None,
         "fit": {**estimator.fit_report_, "seconds": None},
     }
 
