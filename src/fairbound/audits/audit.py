@@ -115,8 +115,7 @@ def audit(
     check_confidence(confidence)
     bounds = constraints(constraint)
     check_power(power, bounds)
-    check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
-    warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
+    _check_columns(scores, y, sensitive_features, sample_weight, clusters, qid, compare)
     classes = None if classes is None else class_tuple(classes)
     rows = sample_weight, scores, y, sensitive_features, clusters, _compared(compare)
     (sample_weight, scores, y, sensitive_features, clusters, compare), left, uneven = _counted(qid, *rows)
@@ -135,6 +134,15 @@ def audit(
     facts = _judged(given, qid, bounds, together, data | facts_of_clusters(given.clusters, named))
     warnings, notes = [*uneven, *warnings], [*notes, *left, *words_of_clusters(given.clusters), *words_of_power(power)]
     return assembled(facts, title, bounds, model=model, trajectory=trajectory, warnings=warnings, notes=notes)
+
+
+def _check_columns(
+    scores: Any, y: Any, sensitive_features: Any, sample_weight: Any, clusters: Any, qid: Any, compare: Any
+) -> None:
+    """What `audit` is given of the rows, by its names. Raises: DataError as `check_rows`. Warns: as `warn_of_order`."""
+    check_rows(**{"scores": scores, "the labels y": y} if y is not None else {"scores": scores})
+    others = {"sample_weight": sample_weight, "clusters": clusters, "qid": qid, "compare": compare}
+    warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features, **others)
 
 
 def _compared(compare: Any) -> Mapping[str, Any]:

@@ -42,7 +42,7 @@ from fairbound.fairness.verdicts.leaving_out import enough, left_out_facts
 from fairbound.rows.doubtful import doubtful_groups, unknown_groups
 from fairbound.rows.groups import Groups, label_text
 from fairbound.rows.labels import as_decisions, class_tuple, two_valued
-from fairbound.rows.reading import column_array, read_weights
+from fairbound.rows.reading import column_array, read_weights, warn_of_order
 from fairbound.rows.scores import decided_scores
 from fairbound.rows.weighted import scaled_weights, without_weight_0
 
@@ -86,6 +86,7 @@ def compare(
     if draws < 100:
         raise OptionError(f"draws must be at least 100, got {draws}.")
     bounds = constraints(constraint)
+    warn_of_order(first=first, second=second, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     sample_weight, first, second, y, sensitive_features = without_weight_0(
         sample_weight, first, second, y, sensitive_features
     )

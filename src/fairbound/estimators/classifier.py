@@ -41,6 +41,7 @@ from fairbound.models.scoring import refuse_overflow
 from fairbound.postprocessing import GroupRule
 from fairbound.rows.accuracy import accuracy_of
 from fairbound.rows.groups import check_lengths
+from fairbound.rows.reading import warn_of_order
 from fairbound.rows.shards import all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import EncodeReport
@@ -230,11 +231,16 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         `tables.Encoded`: its scores are those of the table to 1e-6.
         """
         check_is_fitted(self)
-        sensitive_features = named_features(X, sensitive_features) if self.needs_groups else None
+        sensitive_features = self._groups(X, sensitive_features) if self.needs_groups else None
         scores = self._logits(X, sensitive_features)
         if self.rule_ is None:
             return scores
         return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
+
+    def _groups(self, X: Any, sensitive_features: Any) -> Any:
+        """The groups of the rows of X, as `named_features`. Warns: DataWarning as `warn_of_order`."""
+        warn_of_order(X=X, sensitive_features=sensitive_features)
+        return named_features(X, sensitive_features)
 
     def _logits(self, X: Any, sensitive_features: Any) -> np.ndarray:
         """The scores of the fitted model alone. Raises: DataError where one is no finite number."""
@@ -255,7 +261,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the model's scores.
         sensitive_features: needed with `group_terms`."""
         check_is_fitted(self)
-        return probabilities(self._logits(X, named_features(X, sensitive_features) if self.group_terms else None))
+        return probabilities(self._logits(X, self._groups(X, sensitive_features) if self.group_terms else None))
 
     def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) predicted labels; the same input gives the same labels every time.
@@ -266,6 +272,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """The accuracy of the predictions, in [0, 1]. y: (n,) in the words of training. sample_weight: (n,) >= 0.
         sensitive_features: as in `decision_function`. Raises: DataError as `predict`, and for missing labels."""
+        warn_of_order(X=X, y=y, sample_weight=sample_weight)
         return accuracy_of(self.predict(X, sensitive_features), y, self.classes_, sample_weight)
 
     # -- the model folder ---------------------------------------------------------------------------------------

@@ -124,12 +124,13 @@ class LabelledRows(GroupedRows):
     def of(cls, classifier: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> LabelledRows:
         """The rows that `classifier`, a FairClassifier, is to be fitted on, those with a weight above 0.
         Raises: DataError as its `fit` does."""
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         stated, shards = constraints(classifier.constraint), shards_of(classifier)
 
         def read() -> tuple[Any, ...]:
             table, labels, named, weight = rows_that_count(X, y, sensitive_features, sample_weight)
             asking = compares_groups(stated, classifier.objective)
-            groups = _groups(table, labels, named, asking, whole=shards.alone)
+            groups = _groups(named, asking, whole=shards.alone)
             return table, checked_labels(table, labels), groups, weight
 
         table, labels, groups, weight = all_or_none(shards, read)
@@ -218,9 +219,10 @@ class NumberRows(GroupedRows):
     def of(cls, regressor: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> NumberRows:
         """The rows that `regressor`, a FairRegressor, is to be fitted on, those with a weight above 0.
         Raises: DataError as its `fit` does."""
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         X, y, sensitive_features, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
         targets = finite_numbers("the labels y", checked_labels(X, y, "FairRegressor", "numbers"))
-        groups = _groups(X, y, sensitive_features, [b.text for b in constraints(regressor.constraint)])
+        groups = _groups(sensitive_features, [b.text for b in constraints(regressor.constraint)])
         n = len(targets)
         return cls(X, targets, groups or no_groups(n), scaled_weights(weights_of_fit(sample_weight, n)))
 
@@ -266,9 +268,10 @@ class DocumentRows(JudgedRows):
         """The documents that `ranker`, a FairRanker, is to be fitted on. Raises: DataError as its `fit` does."""
         if qid is None:
             raise DataError("a ranking needs queries: call fit(X, y, qid=...), the query of each row.")
+        warn_of_order(X=X, y=y, qid=qid, sensitive_features=sensitive_features)
         relevance, (query, labels) = read_relevance(y), query_codes(qid)
         named = named_features(X, sensitive_features)
-        groups = _groups(X, y, named, [b.text for b in constraints(ranker.constraint)], qid=qid)
+        groups = _groups(named, [b.text for b in constraints(ranker.constraint)], others="qid=..., ")
         if len(query) != len(relevance):
             raise DataError(f"y has {len(relevance)} rows, qid {len(query)}.")
         return cls(X, relevance, query, labels, groups or no_groups(len(query)))
@@ -299,18 +302,14 @@ class DocumentRows(JudgedRows):
         return float(np.nanmean(gained))
 
 
-def _groups(
-    X: Any, y: Any, sensitive_features: Any, asking: Sequence[str], *, whole: bool = True, **more: Any
-) -> Groups | None:
+def _groups(sensitive_features: Any, asking: Sequence[str], *, whole: bool = True, others: str = "") -> Groups | None:
     """The groups of the rows, None where none are given and nothing is `asking` for them, a bound or an objective as
     text.
 
-    whole: as of `Groups.of`. more: other columns of the rows, by name."""
-    warn_of_order(X=X, y=y, **more, sensitive_features=sensitive_features)
+    whole: as of `Groups.of`. others: further arguments of `fit`, for the message."""
     if sensitive_features is not None:
         return Groups.of(sensitive_features, whole=whole)
     if asking:
-        others = "".join(f"{name}=..., " for name in more)
         raise groups_wanted(asking[0], others)
     return None
 

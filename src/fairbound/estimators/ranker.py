@@ -31,7 +31,7 @@ from fairbound.ranking import by_query
 from fairbound.ranking.documents import read_relevance
 from fairbound.rows.groups import check_lengths
 from fairbound.rows.queries import Queries
-from fairbound.rows.reading import take_rows
+from fairbound.rows.reading import take_rows, warn_of_order
 
 PLAIN = ("batch_size", "partners", "validation", "sensitive_columns", "progress", "verbose")
 """Parameters that are saved as they are."""
@@ -145,6 +145,7 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         """The mean NDCG over the queries that have a relevant document. Raises: DataError where none has."""
         if qid is None:
             raise DataError("a ranking is judged query by query: call score(X, y, qid=...).")
+        warn_of_order(X=X, y=y, qid=qid)
         queries, relevance = Queries.of(qid), read_relevance(y)
         gained = by_query.ndcg(self.predict(X)[queries.order], relevance[queries.order], queries.starts)
         if np.isnan(gained).all():

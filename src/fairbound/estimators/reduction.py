@@ -139,7 +139,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             too few rows for a bound, of rows whose group is missing, and of a model that may know its rows by heart.
         """
         stated = self._checked()
-        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")
         (X,) = indexable(X)  # a sparse table by rows
@@ -301,6 +301,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy of the predictions; arguments and errors as of `FairClassifier.score`."""
+        warn_of_order(X=X, y=y, sample_weight=sample_weight)
         return accuracy_of(self.predict(X), y, self.classes_, sample_weight)
 
 

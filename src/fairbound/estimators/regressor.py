@@ -39,7 +39,7 @@ from fairbound.fairness.predictions import finite_numbers, read_numbers
 from fairbound.methods import FullBatchALM
 from fairbound.models.model import model_of
 from fairbound.rows.groups import Groups, check_lengths
-from fairbound.rows.reading import read_weights
+from fairbound.rows.reading import read_weights, warn_of_order
 from fairbound.rows.weighted import without_weight_0
 
 CONSTANT = "All labels y are {:g}: there is nothing to learn from the features. Was the right column given?"
@@ -247,6 +247,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R^2, at most 1. y: (n,) numbers. sample_weight: (n,) >= 0.
         Raises: DataError as `predict`, and for labels and weights that `fit` refuses."""
+        warn_of_order(X=X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X)
         weight, truth, predicted = without_weight_0(sample_weight, y, predicted)
         weights = None if weight is None else read_weights(weight, len(predicted))

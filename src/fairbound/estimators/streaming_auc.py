@@ -24,7 +24,7 @@ from fairbound.rows.groups import Groups, check_whole
 from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
 from fairbound.rows.occurring import Occurring
-from fairbound.rows.reading import read_weights
+from fairbound.rows.reading import read_weights, warn_of_order
 
 RIDGE, SMALLEST_SCALE = 0.1, 0.1
 """In the coordinates of solver="rows": what is added to variances of features of unit scale, and the smallest standard
@@ -82,6 +82,7 @@ class StreamingAUC(BaseEstimator):
 
         sample_weight: (n,) >= 0, for solver="exact" alone. Raises: DataError for rows that cannot be used.
         """
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         groups = Groups.of(sensitive_features, whole=False)
         if not len(groups):
             raise DataError("there are no rows.")

@@ -51,7 +51,7 @@ def measure(
     """
     bound = constraint(stated, bound=1.0)
     classes = None if classes is None else class_tuple(classes)
-    warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features)
+    warn_of_order(scores=scores, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, qid=qid)
     check_groups([bound], sensitive_features)
     if "queries" in bound.needs or qid is not None:
         _check_ranking(bound, qid, sample_weight=sample_weight, classes=classes, positive=positive)

@@ -154,7 +154,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         stated = self._checked()
         if y is None:
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
-        warn_of_order(X=X, y=y, sensitive_features=sensitive_features)
+        warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         (every,) = indexable(X)  # a sparse table by rows
         if fits := self._fits_the_model():
             check_every_row_counts(self.estimator, sample_weight, y)
@@ -276,6 +276,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         Raises: UnknownGroupError with unknown="raise"; DataError without the groups. Warns: DataWarning of rows of no
             fitted group with unknown="pooled"; UserWarning of a single row that is drawn for without row_ids.
         """
+        warn_of_order(X=X, row_ids=row_ids)
         chances = self.selection_probability(X, sensitive_features)
         return self.classes_[(self._draws(chances, row_ids) < chances).astype(int)]
 
@@ -305,6 +306,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     def _scored(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
+        warn_of_order(X=X, sensitive_features=sensitive_features)
         scores = scores_of(self.estimator_, self.scores, X, self.classes_, names_seen(self))
         given = named_features(X, sensitive_features)
         return scores, self.rule_.groups_of(given, len(scores), self.unknown)  # type: ignore[arg-type]
@@ -320,6 +322,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """The accuracy of the predictions; arguments and errors as of `FairClassifier.score`."""
+        warn_of_order(X=X, y=y, sample_weight=sample_weight)
         return accuracy_of(self.predict(X, sensitive_features), y, self.classes_, sample_weight)
 
     # -- the file -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -205,11 +206,12 @@ def is_missing(value: object) -> bool:
 
 
 def warn_of_order(**columns: Any) -> None:
-    """Warns: DataWarning where two of the columns, by name, have an index of the same labels in another order, as
-    pandas' have: rows are paired by their place, so one of the two was probably shuffled or sorted by itself."""
+    """Warns: DataWarning where two of the columns, by name, or those in a dict of columns, have an index of the same labels in
+    another order, as pandas' have: rows are paired by their place, so one of the two was probably shuffled or sorted by
+    itself."""
     indexed = [
         (name, column.index)
-        for name, column in columns.items()
+        for name, column in _opened(columns)
         if hasattr(getattr(column, "index", None), "sort_values") and column.index.is_unique
     ]
     for name, index in indexed[1:]:
@@ -220,8 +222,17 @@ def warn_of_order(**columns: Any) -> None:
                 f"{first} and {name} have the same index labels in another order, and rows are paired by their place. If they should be "
                 f"paired by label, pass {name}.loc[{first}.index]; else reset the index of one of them.",
                 DataWarning,
-                stacklevel=3,
+                stacklevel=users_line(),
             )
+
+
+def _opened(columns: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The columns with their names, and for a dict of columns each of these, called as `name['key']`."""
+    for name, column in columns.items():
+        if isinstance(column, Mapping):
+            yield from ((f"{name}[{key!r}]", one) for key, one in column.items())
+        else:
+            yield name, column
 
 
 def check_rows(**columns: Any) -> None:
