@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound.base.errors import OptionError
+from fairbound.base.undoing import undone_on_failure
 from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.classifier_training import ClassifierTraining
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
@@ -128,6 +129,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
+    @undone_on_failure
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairClassifier:
         """Train on X (n, d) and y (n,).
 
@@ -137,7 +139,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         sensitive_features: (n,) or (n, a) array, Series, DataFrame or dict of columns, or a name or list of names of
             columns of X; the third argument, where scikit-learn's estimators take weights. Missing values are
             constrained only where known. Bounds on classes need none. sample_weight: (n,) >= 0.
-        Raises: DataError or OptionError that says what to change.
+        Raises: DataError or OptionError that says what to change; the estimator is then as it was before.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound; DataWarning of
             columns and groups that were left out, and of groups too small for a bound.
         """

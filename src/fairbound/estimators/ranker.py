@@ -15,6 +15,7 @@ from torch import nn
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
+from fairbound.base.undoing import undone_on_failure
 from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.facts.fit_warnings import encoding_words, missing_group_words
@@ -74,11 +75,12 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
+    @undone_on_failure
     def fit(self, X: Any, y: Any, qid: Any = None, sensitive_features: Any = None) -> FairRanker:
         """Train on documents X (n, d) of relevance y (n,), numbers >= 0.
 
         qid: (n,) the query of each document; needed, in any order. X, sensitive_features: as in FairClassifier.
-        Raises: DataError or OptionError that says what to change.
+        Raises: DataError or OptionError that says what to change; the estimator is then as it was before.
         Warns: ConvergenceWarning with the smallest excess reached, where no iterate met every bound, and where the order is
         no better than one score for all; DataWarning of columns that were left out, and of documents whose group is not known.
         """

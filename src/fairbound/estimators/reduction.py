@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, indexable
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
+from fairbound.base.undoing import undone_on_failure
 from fairbound.estimators.conventions import on_few_threads
 from fairbound.estimators.reducing.lottery import Lottery
 from fairbound.estimators.reducing.plug_in import PlugIn
@@ -127,6 +128,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
+    @undone_on_failure
     @on_few_threads
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Reduction:
         """Fit to rows X (n, d) as the estimator takes them, labels y (n,) of two values, and their groups.

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning, FairboundError, OptionError
+from fairbound.base.undoing import undone_on_failure
 from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
@@ -69,11 +70,12 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
     model: str = "linear"
     sampling: str = "balanced"
 
+    @undone_on_failure
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> FairRegressor:
         """Train on X (n, d) and numbers y (n,).
 
         X, sensitive_features, sample_weight: as in FairClassifier.fit.
-        Raises: DataError or OptionError that says what to change.
+        Raises: DataError or OptionError that says what to change; the estimator is then as it was before.
         Warns: ConvergenceWarning with the smallest excess reached, where not every bound is met on the training rows,
             and where they are met by predictions further from the labels than their mean; DataWarning as
             FairClassifier.fit, and of labels all alike.

@@ -3,6 +3,7 @@ in memory that does not grow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
+from fairbound.base.undoing import undone_on_failure
 from fairbound.fairness.area_problems.kappa_path import along_kappa
 from fairbound.fairness.area_problems.linear_auc import LinearAUC, attributes_of, cells_of, pair_sums
 from fairbound.fairness.area_problems.row_saddle import RowSaddle, SaddleOptions
@@ -76,6 +78,7 @@ class StreamingAUC(BaseEstimator):
     options: SaddleOptions | None = None
     random_state: int = 0
 
+    @undone_on_failure
     def partial_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None) -> StreamingAUC:
         """Learn from rows X (n, d), numbers, dense or sparse, n >= 1; y (n,) in {0, 1}; sensitive_features as in
         `audit`.
@@ -167,10 +170,12 @@ class StreamingAUC(BaseEstimator):
         places: dict[Key, list[int]] = {}
         for i, key in enumerate(keys):
             places.setdefault(key, []).append(i)
-        for key, rows in places.items():
-            made = Moments.of(features[rows], np.zeros(len(rows), dtype=np.int64), 1, weight[rows])
-            self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
+        made = {
+            k: Moments.of(features[at], np.zeros(len(at), dtype=np.int64), 1, weight[at]) for k, at in places.items()
+        }
+        self._moments = _merged(self._moments, made)
 
+    @undone_on_failure
     def merge(self, other: StreamingAUC) -> StreamingAUC:
         """Take in what another estimator with solver="exact" and the same arguments has learnt of other rows, as of
         another shard. The sample stays this one's, topped up in proportion."""
@@ -185,8 +190,7 @@ class StreamingAUC(BaseEstimator):
                 f"merge takes rows of the same attributes and as many columns; these have {self._attributes} and "
                 f"{self.n_features_in_}, those of the other {other._attributes} and {other.n_features_in_}."
             )
-        for key, made in other._moments.items():
-            self._moments[key] = made if key not in self._moments else self._moments[key].merge(made)
+        self._moments = _merged(self._moments, other._moments)
         both = self.rows_ + other.rows_
         size = min(self.sample, len(self._kept) + len(other._kept))
         mine = int(self._rng.binomial(size, self.rows_ / both))
@@ -203,13 +207,15 @@ class StreamingAUC(BaseEstimator):
         """Keep a uniform sample of the rows so far (Vitter's algorithm R)."""
         ranks = self.rows_ + np.arange(len(keys))
         places = np.where(ranks < self.sample, ranks, self._rng.integers(0, ranks + 1))
+        kept = list(self._kept)
         for i in np.flatnonzero(places < self.sample).tolist():
             row = features[i].toarray().ravel() if sparse.issparse(features) else features[i]
             entry = (row.astype(np.float32), keys[i], float(weight[i]))
-            if places[i] < len(self._kept):
-                self._kept[places[i]] = entry
+            if places[i] < len(kept):
+                kept[places[i]] = entry
             else:
-                self._kept.append(entry)
+                kept.append(entry)
+        self._kept = kept
 
     def _solved(self) -> _Solution:
         """What the moments of the rows so far give."""
@@ -258,7 +264,9 @@ class StreamingAUC(BaseEstimator):
         if unknown:
             raise DataError(f"rows of {sorted(map(str, unknown))} came after the first {self.warm_up}; give groups=.")
         codes = {key: self._code(key) for key in set(keys)}
-        self._run.feed((dense - self._mean) @ self._whiten, np.array([codes[key] for key in keys]))
+        run = self._run.copy()
+        run.feed((dense - self._mean) @ self._whiten, np.array([codes[key] for key in keys]))
+        self._run = run
 
     def _warm(self, rows: np.ndarray, keys: list[Key]) -> None:
         """Coordinates and groups, from the first rows."""
@@ -324,3 +332,8 @@ class StreamingAUC(BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """(n,) scores of X (n, d). Which of them are positive is left open."""
         return np.asarray(X @ self.coef_).ravel()
+
+
+def _merged(first: Mapping[Key, Moments], second: Mapping[Key, Moments]) -> dict[Key, Moments]:
+    """The moments of the rows of both."""
+    return {**first, **{key: made if key not in first else first[key].merge(made) for key, made in second.items()}}

@@ -18,11 +18,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, indexable
 
+from fairbound.base.callers import users_line
 from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, DataWarning, OptionError
 from fairbound.base.files import atomic_write_text, sum_of_content
 from fairbound.base.names import shortlist
 from fairbound.base.said_once import said_once
+from fairbound.base.undoing import undone_on_failure
 from fairbound.base.version import __version__
 from fairbound.fairness.bound import groups_wanted
 from fairbound.fairness.few_rows import dropped_words_of_groups
@@ -139,6 +141,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
+    @undone_on_failure
     def fit(self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> PostProcessor:
         """Choose the thresholds on rows X (n, d), labels y (n,) of two values, and their groups.
 
@@ -199,18 +202,18 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         told = [NOT_KNOWN.format(name, n) for name, n in unknown.items() if n]
         told += dropped_words_of_groups(self.fit_report_["dropped_groups"], self.fit_report_["dropped_rows"])
         for said in [*told, *self.fit_report_["warnings"]]:
-            warnings.warn(said, DataWarning, stacklevel=2)
+            warnings.warn(said, DataWarning, stacklevel=users_line())
         if untold and self.estimator is not None and nearly_all_right(scores, codes, weight):
             self.fit_report_["warnings"].append(KNOWN)
-            warnings.warn(KNOWN, DataWarning, stacklevel=2)
+            warnings.warn(KNOWN, DataWarning, stacklevel=users_line())
         if self.fit_report_["shortfall"] or not self.randomised:  # mixtures do not move in steps
             for said in self.fit_report_["small_groups"]:
-                warnings.warn(said, DataWarning, stacklevel=2)
+                warnings.warn(said, DataWarning, stacklevel=users_line())
         if self.fit_report_["shortfall"]:
-            warnings.warn(f"{self.fit_report_['shortfall']} {INSTEAD}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(f"{self.fit_report_['shortfall']} {INSTEAD}", ConvergenceWarning, stacklevel=users_line())
         elif {group["selection_rate"] for group in self.fit_report_["groups"]} in ({0.0}, {1.0}):
             self.fit_report_["warnings"].append(ALIKE)
-            warnings.warn(ALIKE, ConvergenceWarning, stacklevel=2)
+            warnings.warn(ALIKE, ConvergenceWarning, stacklevel=users_line())
         return self
 
     def _checked(self) -> tuple[Bound, ...]:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.names import shortlist
+from fairbound.base.undoing import undone_on_failure
 from fairbound.fairness.areas.judging import cells_of_rows, largest_difference
 from fairbound.fairness.notions.auc import AUCParity, area_bound
 from fairbound.fairness.scored import Scored
@@ -52,6 +53,7 @@ class ScaleAndShift(BaseEstimator):
     rows: int | None = FIT_ROWS
     random_state: int = 0
 
+    @undone_on_failure
     def fit(self, scores: Any, y: Any, sensitive_features: Any) -> ScaleAndShift:
         """scores: (n,) real; y: (n,) in {0, 1}; sensitive_features: (n,) of two groups.
 

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 import torch
 
 from fairbound.base.errors import DataError
+from fairbound.base.names import lacking, shortlist
 from fairbound.rows.reading import factorised, frame_of, is_missing, library_type, series_of, unmasked
 from fairbound.tables.cells import (
     DURATION,
@@ -109,6 +110,24 @@ def read_columns(table: Any, wanted: Container[str] | None = None) -> Table:
     }
     columns = [_from_series(name, series) for name, series in given.items()]
     return Table(tuple(columns), tuple(names), rows, named=True)
+
+
+def by_name(read: Table, wanted: Sequence[str]) -> dict[str, Column]:
+    """The columns of a table by their names. Raises: DataError where one that is wanted is not there."""
+    given = {column.name: column for column in read.columns}
+    if absent := [name for name in wanted if name not in given]:
+        raise DataError(lacking(absent, read.names))
+    return given
+
+
+def by_place(read: Table, names: Sequence[str]) -> dict[str, Column]:
+    """The columns of a table, which take these names in order. Raises: DataError where they are more or fewer."""
+    if len(read.columns) != len(names):
+        raise DataError(
+            f"X has {len(read.columns)} features, but TableEncoder is expecting {len(names)} features as "
+            f"input: {shortlist(names, 8, quoted=True)}."
+        )
+    return {name: replace(column, name=name) for name, column in zip(names, read.columns, strict=True)}
 
 
 def _check_shape(rows: int, width: int) -> None:

@@ -44,8 +44,8 @@ from sklearn.exceptions import NotFittedError
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
-from fairbound.base.names import lacking, shortlist
-from fairbound.tables.columns import Column, Table, read_columns
+from fairbound.base.undoing import undone_on_failure
+from fairbound.tables.columns import Column, Table, by_name, by_place, read_columns
 from fairbound.tables.encode_report import EncodeReport, dropped_words, is_of_one_table
 from fairbound.tables.features import Feature, Unseen, names_out
 from fairbound.tables.identifiers import is_identifier
@@ -141,6 +141,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._check_fitted()
         return [spec for spec in self.learnt or () if isinstance(spec, NumberFeature)]
 
+    @undone_on_failure
     def fit(self, table: Any, y: Any = None) -> TableEncoder:
         """Learn from the training table, (n, c) with n, c >= 1; forgets what was learnt before. Returns self.
         Warns: DataWarning of columns that are dropped."""
@@ -166,6 +167,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for line in report.new_lines(new) + (report.strange_lines(besides=new) if strange else []):
             warnings.warn(line, DataWarning, stacklevel=users_line())
 
+    @undone_on_failure
     def fit_transform(self, table: Any, y: Any = None) -> Any:
         """``fit(table).transform(table)``, reading the table once. Warns: as `fit`."""
         features = self.fit_encode(table, y=y)[0]
@@ -176,6 +178,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for said in dropped_words(self.dropped):
             warnings.warn(said, DataWarning, stacklevel=users_line())
 
+    @undone_on_failure
     def fit_encode(
         self, table: Any, dtype: Any = np.float64, y: Any = None, by_column: bool = False
     ) -> tuple[Any, EncodeReport]:
@@ -315,8 +318,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(table):
             raise DataError("the encoder was fitted on a dense table and got a sparse one. Pass table.toarray().")
         read = read_columns(table, wanted=set(self.columns) if self.named else None)
-        positional, given = self._match(read)
-        return read, positional, given
+        positional = not (self.named and read.named)
+        return read, positional, by_place(read, self._inputs) if positional else by_name(read, self.columns)
 
     def _reported(
         self,
@@ -376,22 +379,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if not self.fitted:
             raise NotFittedError(_UNFITTED)
-
-    def _match(self, read: Table) -> tuple[bool, Mapping[str, Column]]:
-        """Columns by name, or by place where either table has no names; True in front for the latter."""
-        if self.named and read.named:
-            given = {column.name: column for column in read.columns}
-            absent = [name for name in self.columns if name not in given]
-            if absent:
-                raise DataError(lacking(absent, read.names))
-            return False, given
-        if len(read.columns) != len(self._inputs):
-            raise DataError(
-                f"X has {len(read.columns)} features, but TableEncoder is expecting {len(self._inputs)} features as "
-                f"input: {shortlist(self._inputs, 8, quoted=True)}."
-            )
-        paired = zip(self._inputs, read.columns, strict=True)
-        return True, {name: replace(column, name=name) for name, column in paired}
 
     def _fit_sparse(self, table: Any) -> None:
         scale = learn_scale(table, self.options)

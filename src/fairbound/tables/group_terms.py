@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from fairbound.base.errors import DataError
+from fairbound.base.undoing import undone_on_failure
 from fairbound.rows.groups import Groups
 from fairbound.tables.encoder import TableEncoder
 from fairbound.tables.options import TableOptions
@@ -70,6 +71,7 @@ class GroupTerms:
         self.options = options
         self.encoder: TableEncoder | None = None
 
+    @undone_on_failure
     def fit(self, table: Any, sensitive_features: Any) -> GroupTerms:
         """Learn of n rows. table: as `TableEncoder` takes it. sensitive_features: (n,) one attribute, as in `audit`.
 

@@ -17,6 +17,7 @@ Departs: the interval of a, b and alpha grows where it is too short; a call begi
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -107,6 +108,13 @@ class RowSaddle:
             for c in range(self.asked.sets.shape[1])
         ]  # fmt: skip
         self.restart()
+
+    def copy(self) -> RowSaddle:
+        """A run that goes on from here by itself."""
+        made = copy.copy(self)
+        for name in ("w", "total", "counts", "a", "b", "alpha", "_sums", "_slopes"):  # what a row changes in place
+            setattr(made, name, getattr(self, name).copy())
+        return made
 
     def restart(self) -> None:
         """Begin a call: sums at zero, all else as it is."""
