@@ -85,7 +85,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         bounds.
     weight_decay: D >= 0 adds D/2 |w|^2 for the weights w of a linear model; "auto" chooses D, for the last layer of a
         network too (docs/training.md).
-    sensitive_columns: a column of X with the name of a sensitive attribute: "keep" or "drop" it as a feature.
+    sensitive_columns: a column of X with the name of a sensitive attribute: "keep" or "drop" it as a feature. Where X has
+        no column names nothing can be dropped, and a warning says so.
     options: a TableOptions. A linear model bends in some numbers, and takes some columns together, where labels ask for
         it; TableOptions(knots=0) keeps it straight. A network is told where numbers jump; jumps=0 leaves that out.
 

@@ -44,6 +44,11 @@ TOLD = (
     "options=TableOptions(jumps=0) leaves that out."
 )
 
+NOT_DROPPED = (
+    "Nothing was dropped: sensitive_columns='drop' finds columns by their names, and X has none. Pass a data frame, or leave "
+    "columns that tell {} out of X."
+)
+
 
 def checked_labels(X: Any, y: Any, name: str = "FairClassifier", what: str = "labels") -> Any:
     """y as one column of real labels, in scikit-learn's words where it is something else. name: of the estimator."""
@@ -90,11 +95,13 @@ def compares_groups(stated: Sequence[Bound], objective: Any) -> list[str]:
 def columns_to_drop(X: Any, groups: Groups, choice: str) -> tuple[list[str], list[str]]:
     """The columns of X named like a sensitive attribute where choice is "drop", none where it is "keep"; and notes.
 
-    Warns: DataWarning of columns that are such an attribute by another name."""
-    notes = twin_words(X, groups)
+    Warns: DataWarning of columns that are such an attribute by another name, and where columns to drop have no names."""
+    notes, names = twin_words(X, groups), column_names(X)
+    if names is None and choice == "drop" and groups.attributes:
+        notes = [NOT_DROPPED.format(", ".join(groups.attributes)), *notes]
     for said in notes:
         warnings.warn(said, DataWarning, stacklevel=users_line())
-    shared = [name for name in column_names(X) or () if name in groups.attributes]
+    shared = [name for name in names or () if name in groups.attributes]
     if shared and choice == "drop":
         if isinstance(X, Encoded):
             raise OptionError(f"X is encoded with {', '.join(shared)} in it; leave these columns out before encoding.")

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import unspelled
 from fairbound.rows.groups import Groups, are_fractions, is_number, texts_of
 from fairbound.rows.labels import FEATURE_CODES
-from fairbound.rows.reading import frame_of
+from fairbound.rows.reading import frame_of, plain_array
 
 MANY_NUMBERS = 20
 """More groups than this, each a number, are taken for a quantity."""
@@ -86,22 +87,61 @@ def doubtful_groups(labels: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def twin_words(X: Any, groups: Groups) -> list[str]:
-    """What is said of columns of the frame X that are a sensitive attribute by another name: in the rows whose group is
-    known, each group has one value, and each value one group. Nothing of other tables, or of one of other length."""
-    frame, out = frame_of(X), []
-    if frame is None or len(frame) != len(groups.codes):
-        return []
-    names = [name for name in frame.columns if str(name) not in groups.attributes]
+    """What is said of columns of X that are a sensitive attribute by another name: in the rows whose group is known, each
+    group has one value, and each value one group. Columns of arrays, sparse tables, tensors and lists of rows are called
+    x0, x1, ... Nothing of other tables, or of one of other length."""
+    out = []
     for attribute, labels, code in groups.by_attribute:
-        for name in names if len(code) >= FEWEST * len(labels) else ():
-            column = frame.get_column(name)
-            told = (_one_to_one(column[:rows], code[:rows]) for rows in (FIRST, len(code)))
-            if all(told) and len(np.unique(code[code >= 0])) > 1:  # of one group a constant column tells nothing
+        if len(code) < FEWEST * len(labels) or len(np.unique(code[code >= 0])) < 2:
+            continue  # of one group a constant column tells nothing
+        for name, column in _like_groups(X, code, groups.attributes):
+            if _one_to_one(column, code):
                 out.append(
-                    f"Column {str(name)!r} is the sensitive attribute {attribute!r} by another name, one value for each group, and a "
+                    f"Column {name!r} is the sensitive attribute {attribute!r} by another name, one value for each group, and a "
                     "feature: predictions use the group. Leave it out of X (--drop) if they must not."
                 )
     return out
+
+
+def _like_groups(X: Any, code: np.ndarray, attributes: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Names and values of the columns of a table which, by a few of its rows, may tell the groups `code` (n,) and be told
+    by them. Those of a frame that have the name of an attribute are left out."""
+    frame = frame_of(X)
+    if frame is not None:
+        for name in frame.columns if len(frame) == len(code) else ():
+            column = frame.get_column(name)
+            if str(name) not in attributes and _one_to_one(column[:FIRST], code[:FIRST]):
+                yield str(name), column
+        return
+    table = _without_names(X)
+    if table is None or table.shape[0] != len(code):
+        return
+    known = np.flatnonzero(code >= 0)
+    present, first = np.unique(code[known], return_index=True)
+    rows = known[np.union1d(first, np.arange(min(FIRST, len(known))))]
+    some = table[rows].toarray() if sparse.issparse(table) else table[rows]
+    if some.dtype.kind == "O":
+        may = [_one_to_one(column, code[rows]) for column in some.T]
+    else:
+        of_groups = some[np.searchsorted(rows, known[first])]
+        expected = of_groups[np.searchsorted(present, code[rows])]
+        ordered = np.sort(of_groups, axis=0)
+        may = (some == expected).all(axis=0) & (ordered[1:] != ordered[:-1]).all(axis=0)
+    for j in np.flatnonzero(may).tolist():
+        yield f"x{j}", table[:, [j]].toarray()[:, 0] if sparse.issparse(table) else table[:, j]
+
+
+def _without_names(X: Any) -> Any:
+    """An array, tensor or list of rows as an array (n, d), a sparse table by rows; None for another table."""
+    if sparse.issparse(X):
+        return X.tocsr() if X.ndim == 2 else None
+    if not isinstance(X, list | tuple) and len(getattr(X, "shape", ())) != 2:
+        return None
+    try:
+        array = plain_array(X)
+    except ValueError:  # rows of different lengths
+        return None
+    return array if array.ndim == 2 else None
 
 
 def own_label_words(groups: Groups, target: np.ndarray) -> list[str]:

@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 import fairbound as fb
@@ -97,7 +99,6 @@ def test_a_feature_that_is_a_group_by_another_name_is_told():
         X[["x"]],
         X.assign(title=["Dr", *title[1:]])[["title"]],
         X.rename(columns={"title": "sex"})[["sex"]],
-        X.to_numpy(),
     ):
         assert not twin_words(kept, groups)
     assert not twin_words(X[:8], Groups.of({"sex": sex[:8]}))  # too few rows to tell it from chance
@@ -111,6 +112,62 @@ def test_a_feature_that_is_a_group_by_another_name_is_told():
     ):
         rows = X[one] if len(alone) == one.sum() else X
         assert not twin_words(rows.assign(title="Ms", code=1.0), alone)  # a constant is no name of the one group
+
+
+TABLES = {
+    "floats": lambda X: X,
+    "objects": lambda X: X.astype(object),
+    "texts": lambda X: X.astype(str),
+    "lists": lambda X: X.tolist(),
+    "tensor": torch.tensor,
+    "rows of a sparse table": sparse.csr_matrix,
+    "cells of a sparse table": sparse.coo_array,
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_columns_without_names_that_are_a_group_are_told(table):
+    rng = np.random.default_rng(0)
+    sex, race = np.repeat(["f", "m"], 300), rng.choice(["a", "b", "c"], 600)
+    code = np.searchsorted(["a", "b", "c"], race)
+    own = [rng.normal(size=600), rng.random(600) < 0.5, race == "b"]
+    X = table(np.column_stack([*own, sex == "m", sex == "f", code]).astype(float))
+    said = twin_words(X, Groups.of({"sex": sex, "race": race}))
+    assert [text[: text.index(" by")] for text in said] == [
+        f"Column {column!r} is the sensitive attribute {attribute!r}"
+        for column, attribute in (("x3", "sex"), ("x4", "sex"), ("x5", "race"))
+    ]
+    other = np.where(np.arange(600) == 599, "f", sex)  # one row, far down, is of the other group
+    assert not twin_words(X, Groups.of({"sex": other}))
+    unknown = Groups.of({"sex": np.where(np.arange(600) % 599 == 0, None, other)})
+    assert len(twin_words(X, unknown)) == 2  # rows of no group say nothing
+    assert not twin_words(X, Groups.of({"sex": sex[:500]}))
+
+
+@pytest.mark.parametrize("X", [[[1.0], [1.0, 2.0]] * 20, np.zeros((40, 2, 2)), [{"a": 1}] * 40])
+def test_what_is_no_table_has_no_such_column(X):
+    assert twin_words(X, Groups.of(np.repeat(["f", "m"], 20))) == []
+
+
+def test_dropping_columns_that_have_no_names_is_warned_of():
+    rng = np.random.default_rng(0)
+    sex, x = rng.choice(["f", "m"], 300), rng.normal(size=300)
+    y = (x + rng.normal(size=300) > 0).astype(int)
+    for table in (np.column_stack, lambda columns: sparse.csr_matrix(np.column_stack(columns))):
+        X = table([x, sex == "m"])
+        fit = {
+            choice: warned(X, y, {"sex": sex}, lambda *given, choice=choice: fb.FairClassifier(
+                PARITY, budget="5 steps", sensitive_columns=choice).fit(*given))
+            for choice in ("keep", "drop")
+        }  # fmt: skip
+        (twin,), model = fit["keep"]
+        assert twin.startswith("Column 'x1' is the sensitive attribute 'sex'") and twin in model.fit_report_["notes"]
+        (nothing, also), model = fit["drop"]
+        assert nothing == (
+            "Nothing was dropped: sensitive_columns='drop' finds columns by their names, and X has none. Pass a data frame, or "
+            "leave columns that tell sex out of X."
+        )
+        assert also == twin and nothing in model.fit_report_["notes"] and model.dropped_columns_ == []
 
 
 @pytest.mark.parametrize(
