@@ -69,6 +69,19 @@ def days_of(stamps: np.ndarray) -> np.ndarray:
     return days
 
 
+def texts_of_days(days: np.ndarray, order: str) -> list[str]:
+    """Days (k,), none of them missing, as texts: durations such as 1 days 02:35:51, dates such as 2024-05-31 or, where it is
+    not midnight, 2024-05-31 07:34:00. order: `Column.order`."""
+    microseconds = np.round(days * MICROSECONDS_PER_DAY).astype(np.int64)
+    whole, within = np.divmod(microseconds, MICROSECONDS_PER_DAY)
+    clock = [text[11:].removesuffix(".000000") for text in np.datetime_as_string(within.astype("datetime64[us]"))]
+    if order == DURATION:
+        sign = ["+" if n < 0 else "" for n in whole]
+        return [f"{n} days" + (f" {s}{t}" if w else "") for n, s, t, w in zip(whole, sign, clock, within, strict=True)]
+    dates = np.datetime_as_string(whole.astype("datetime64[D]")).tolist()
+    return [f"{date} {time}" if w else date for date, time, w in zip(dates, clock, within, strict=True)]
+
+
 def no_cell(name: str, cell: object) -> CellTypeError:
     """What is said of a cell of a type that has no encoding."""
     kind = type(cell).__name__

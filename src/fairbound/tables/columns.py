@@ -33,6 +33,7 @@ from fairbound.tables.cells import (
     no_cell,
     stamp_of,
     text_of,
+    texts_of_days,
 )
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -180,7 +181,8 @@ def as_number(column: Column) -> Column:
 
 
 def as_category(column: Column) -> Column:
-    """The column as codes into texts; whole numbers are written without a decimal point, so 1, 1.0 and "1" are one."""
+    """The column as codes into texts; whole numbers are written without a decimal point, so 1, 1.0 and "1" are one, and days as
+    dates or durations."""
     if column.coded:
         return replace(column, kind="category")
     whole = column.values.dtype.kind in "iu"  # whose last digits a float may not hold
@@ -189,7 +191,8 @@ def as_category(column: Column) -> Column:
     unique, inverse = np.unique(values[known], return_inverse=True)
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[known] = inverse
-    return _coded(column.name, "category", codes, unique.tolist())
+    texts = texts_of_days(unique, column.order) if column.kind == "days" else unique.tolist()
+    return _coded(column.name, "category", codes, texts)
 
 
 def has_leading_zero(text: str) -> bool:

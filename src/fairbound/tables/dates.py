@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from fairbound.tables.cells import DURATION, MICROSECONDS_PER_DAY, days_of
-from fairbound.tables.columns import Column
+from fairbound.tables.cells import DURATION, MICROSECONDS_PER_DAY, days_of, texts_of_days
+from fairbound.tables.columns import Column, as_category, is_number
 
 MONTH_FIRST, DAY_FIRST, CLOCK = "month first", "day first", "time of day"
 ORDERS = MONTH_FIRST, DAY_FIRST, CLOCK, DURATION
@@ -44,6 +45,19 @@ def as_days(column: Column, order: str | None = None) -> Column:
     order = order_of(column.categories) if order is None else order
     days = _days(column.categories, order) if column.coded else None
     return column if days is None else Column(column.name, "days", np.append(days, np.nan)[column.values], order=order)
+
+
+def as_known_days(column: Column, texts: Sequence[str]) -> Column:
+    """A column of days as categories, each day spelt as the one of some texts that means it, as 31.05.2024, or else as
+    `as_category` writes it."""
+    order = DURATION if column.order == DURATION else order_of(texts)
+    read = [(_days((text,), order), text) for text in texts]
+    known = {float(days[0]): text for days, text in read if days is not None}
+    known |= {float(text): text for text in texts if is_number(text)}  # folders written before days had dates for names
+    days = np.unique(column.values[~column.missing])
+    spelt = dict(zip(texts_of_days(days, column.order), map(known.get, days.tolist()), strict=True))
+    found = as_category(column)
+    return replace(found, categories=tuple(spelt[text] or text for text in found.categories))
 
 
 def no_date(column: Column, order: str = "") -> str | None:

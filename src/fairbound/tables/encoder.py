@@ -25,7 +25,7 @@ What becomes of a column, decided on the training table:
   unique per row.
 
 At prediction a value spelt as none of training is the one that has its number or truth value (1.0 for "1", TRUE for True; not 007
-for "7"). Else it goes to ``name=(other)`` where that column exists, or its row has zeros in all columns of that name, and it is
+for "7"), and a date that of the text which means it, such as 31.05.2024, where dates became categories. Else it goes to ``name=(other)`` where that column exists, or its row has zeros in all columns of that name, and it is
 counted in the :class:`EncodeReport`. So is a missing value; a category column that had none in training treats it like an unseen one.
 """
 

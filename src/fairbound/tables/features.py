@@ -13,7 +13,7 @@ import numpy as np
 from fairbound.base.errors import DataError
 from fairbound.tables.cells import DURATION, MISSING
 from fairbound.tables.columns import Column, as_category, as_number, has_leading_zero, is_number
-from fairbound.tables.dates import as_days, no_date, other_order
+from fairbound.tables.dates import as_days, as_known_days, no_date, other_order
 from fairbound.tables.notation import Notations
 from fairbound.tables.numbers import NumberFeature, slices
 from fairbound.tables.options import TableOptions
@@ -216,7 +216,7 @@ def names_out(
 def converted(column: Column, spec: Feature) -> Column:
     """Bring a column at prediction to the kind that was learnt."""
     if isinstance(spec, CategoryFeature):
-        return as_category(column)
+        return as_known_days(column, spec.values) if column.kind == "days" else as_category(column)
     column = as_days(column, spec.order) if spec.kind == "days" else as_number(column)
     other = (column.kind == "days") != (spec.kind == "days")
     if (other or (spec.order == DURATION != column.order)) and not column.missing.all():

@@ -213,3 +213,51 @@ def test_columns_of_which_some_texts_alone_look_like_numbers_or_dates_are_not_sp
     for texts in (mixed, addresses):
         names = TableEncoder().fit(table([text for text in texts for _ in range(5)])).feature_names
         assert len(names) == 221 and not recwarn
+
+
+RNG = np.random.default_rng(0)
+FEW = pd.Series(pd.Timestamp("2019-12-30") + pd.to_timedelta(RNG.integers(0, 20, 300), unit="D"))
+SPELT = {
+    "with the year first": FEW.dt.strftime("%Y-%m-%d"),
+    "with points": FEW.dt.strftime("%d.%m.%Y"),
+    "with slashes": FEW.dt.strftime("%m/%d/%Y"),
+    "with the month by name": FEW.dt.strftime("%d-%b-%Y"),
+    "with a word": FEW.dt.strftime("%Y-%m-%d").where(RNG.random(300) < 0.9, "unknown"),
+    "as dates": FEW.astype("category"),
+}
+
+
+@pytest.mark.parametrize("texts", SPELT.values(), ids=SPELT)
+def test_few_dates_that_are_categories_are_found_again_as_dates(texts, recwarn):
+    encoder = TableEncoder().fit(table(texts))
+    assert {name.partition("=")[0] for name in encoder.feature_names[:-1]} == {"t"}
+    known = texts != "unknown"
+    expected = encoder.transform(table(texts))[known]
+    for dates in (FEW, FEW.dt.date, FEW.dt.tz_localize("UTC")):
+        np.testing.assert_array_equal(encoder.transform(table(dates))[known], expected)
+    assert not recwarn
+
+
+def test_times_and_durations_that_are_categories_are_found_again_too():
+    times = FEW + pd.to_timedelta(RNG.integers(0, 2, 300) * 7.53, unit="h")
+    longs = FEW - pd.Timestamp("2020-01-08 13:00:00.25")
+    for values in (times, longs):
+        encoder = TableEncoder().fit(table(values.astype(str)))
+        assert len(encoder.feature_names) > 15
+        np.testing.assert_array_equal(encoder.transform(table(values)), encoder.transform(table(values.astype(str))))
+
+
+def test_dates_that_are_to_be_categories_are_called_by_their_dates():
+    options = TableOptions(categorical=("t",), min_count=1)
+    times = [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-05-31 07:34"), pd.Timestamp("2020-05-31 07:34:00.5")]
+    encoder = TableEncoder(options).fit(table(times * 30))
+    assert encoder.feature_names[:3] == ("t=2020-01-01", "t=2020-05-31 07:34:00", "t=2020-05-31 07:34:00.500000")
+    longs = [pd.Timedelta("1 days"), pd.Timedelta("2 days 02:35:51"), pd.Timedelta("-1 days +12:00:00")]
+    names = TableEncoder(options).fit(table(longs * 30)).feature_names
+    assert names[:3] == ("t=-1 days +12:00:00", "t=1 days", "t=2 days 02:35:51")
+    with pytest.warns(DataWarning, match="2021-02-03"):
+        encoder.transform(table([pd.Timestamp("2021-02-03")]))
+    before = TableEncoder.from_json(encoder.to_json().replace('"2020-01-01"', '"18262"'))  # as older folders have it
+    np.testing.assert_array_equal(before.transform(table(times)), encoder.transform(table(times)))
+    late = np.array([[10**12], [10**12 + 86400 * 7]] * 30, dtype="datetime64[s]")
+    assert TableEncoder(TableOptions(categorical=("x0",))).fit(late).transform(late).sum() == 60
