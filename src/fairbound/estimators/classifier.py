@@ -257,7 +257,7 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
 
         with np.errstate(over="ignore", invalid="ignore"):
             scores = model_scores(self, X, extended)
-        refuse_overflow(scores)
+        refuse_overflow(scores, of_module=self.encoder_ is None)
         return scores
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> np.ndarray:

@@ -311,16 +311,24 @@ def table_scores(
 
 def module_features(X: Any, module: nn.Module | None) -> np.ndarray:
     """X (n, ...) as float32, for an nn.Module; integers as int64 where the module cannot run on floats, as an embedding
-    of tokens. Raises: DataError where X is not numeric or has no column."""
+    of tokens. Raises: DataError where X is not numeric, has no column, or a cell that is NaN or infinite."""
     try:
         given = plain_array(X)
-        array = np.require(given, dtype=np.float32, requirements=["W"])
+        with np.errstate(over="ignore"):
+            array = np.require(given, dtype=np.float32, requirements=["W"])
     except (TypeError, ValueError) as error:
         raise DataError(
             f"an nn.Module needs numeric features ({error}); encode the table with fairbound.TableEncoder first."
         ) from None
     if array.ndim < 2:
         raise DataError(f"X must have at least two dimensions, got {array.ndim}.")
+    if not (finite := np.isfinite(array)).all():
+        row, column, *_ = np.argwhere(~finite)[0].tolist()
+        name = (column_names(X) or [f"x{place}" for place in range(array.shape[1])])[column]
+        raise DataError(
+            f"column {name!r} is missing, infinite or too large for single precision in row {row} (counting from 0), and perhaps in others; "
+            "an nn.Module takes X as it is. Fill or correct such cells; a fairbound.TableEncoder before the module fills missing ones."
+        )
     if module is None or given.dtype.kind not in "iu" or runs_on(module, torch.from_numpy(array)):
         return array
     integers = np.require(given, dtype=np.int64, requirements=["W"])

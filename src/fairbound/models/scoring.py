@@ -203,12 +203,18 @@ def predicted_scores(model: Model, x: Tensor, features: Tensor | SparseRows) -> 
     return torch.cat([scores_of_rows(model, wide, part.double()) for part in features.split(ROWS_AT_ONCE)], x.dim() - 1)
 
 
-def refuse_overflow(scores: np.ndarray) -> None:
-    """Raises: DataError where a score (n,) or (n, k) is NaN, which no decision can be made of."""
+def refuse_overflow(scores: np.ndarray, of_module: bool = False) -> None:
+    """Raises: DataError where a score (n,) or (n, k) is NaN, which no decision can be made of. of_module: whether a module
+    gave them, of finite features."""
     bad = np.isnan(scores)
     if bad.any():
         row = int(np.argwhere(bad)[0][0])
+        why = (
+            "the module makes NaN of finite features there, as of values too large for it. Look at these, and at the module"
+            if of_module
+            else "a value there is too large for a float. Correct it or leave it empty"
+        )
         raise DataError(
             f"the score of {int(bad.any(axis=-1).sum()) if bad.ndim > 1 else int(bad.sum())} of {len(scores)} rows is NaN, the first "
-            f"in row {row} (counting from 0): a value there is too large for a float. Correct it or leave it empty."
+            f"in row {row} (counting from 0): {why}."
         )
