@@ -12,7 +12,8 @@ from fairbound.tables.columns import is_number
 
 MONEY = r"[$¢£¤¥฿₡₦₩₪₫€₭₮₱₲₴₵₸₹₺₽₾₿]|EUR|USD|GBP|CHF"
 _UNIT = rf"{MONEY}|%"
-_BLANKS = " \u00a0\u202f"
+BLANKS = " \u00a0\u202f\u2009"
+"""That may stand between thousands, or before a unit."""
 _TIMES = {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "mn": 1e6, "bn": 1e9, "B": 1e9}
 _WITHOUT_UNIT = ("k", "K", "M")
 """Those of `_TIMES` that may also follow a number that is not money. Not m: 5 m is a length."""
@@ -21,24 +22,22 @@ OTHER_MARK = {".": ",", ",": "."}
 
 
 def _pattern(decimal: str) -> re.Pattern[str]:
-    between = _BLANKS + "'’" + OTHER_MARK[decimal]
+    between = BLANKS + "'’" + OTHER_MARK[decimal]
     return re.compile(
-        rf"(?!0\d+$)(?P<sign>[+-]?)(?:(?P<before>{_UNIT})[{_BLANKS}]?(?P<second>[+-]?))?"
+        rf"(?!0\d+$)(?P<sign>[+-]?)(?:(?P<before>{_UNIT})[{BLANKS}]?(?P<second>[+-]?))?"
         rf"(?P<whole>[1-9]\d{{0,2}}(?:(?P<between>[{between}])\d{{3}})(?:(?P=between)\d{{3}})*|\d+|(?=[{decimal}]\d))"
-        rf"(?P<part>(?:[{decimal}]\d*)?(?P<power>[eE][+-]?\d+)?)(?:[{_BLANKS}]?(?P<times>{'|'.join(sorted(_TIMES, key=len, reverse=True))}))?"
-        rf"(?P<last>-?)(?:[{_BLANKS}]?(?P<after>{_UNIT}))?",
+        rf"(?P<part>(?:[{decimal}]\d*)?(?P<power>[eE][+-]?\d+)?)(?:[{BLANKS}]?(?P<times>{'|'.join(sorted(_TIMES, key=len, reverse=True))}))?"
+        rf"(?P<last>-?)(?:[{BLANKS}]?(?P<after>{_UNIT}))?",
         re.ASCII,
     )
 
 
 _PATTERNS = {decimal: _pattern(decimal) for decimal in OTHER_MARK}
-_BRACKETS = re.compile(
-    rf"(?P<before>(?:{_UNIT})?)[{_BLANKS}]?\((?P<inside>[^()]+)\)[{_BLANKS}]?(?P<after>(?:{_UNIT})?)"
-)
-_NUMBER = rf"\d(?:[\d.,'’{_BLANKS}]*\d)?"
+_BRACKETS = re.compile(rf"(?P<before>(?:{_UNIT})?)[{BLANKS}]?\((?P<inside>[^()]+)\)[{BLANKS}]?(?P<after>(?:{_UNIT})?)")
+_NUMBER = rf"\d(?:[\d.,'’{BLANKS}]*\d)?"
 _WORD = r"(?:[^\W\d]{1,8}\.?)?"
 _LIKE_MONEY = re.compile(
-    rf"[+-]?\(?(?:(?:{MONEY})[{_BLANKS}]?{_NUMBER}[{_BLANKS}]?{_WORD}|{_NUMBER}[{_BLANKS}]?{_WORD}[{_BLANKS}]?(?:{MONEY}))\)?"
+    rf"[+-]?\(?(?:(?:{MONEY})[{BLANKS}]?{_NUMBER}[{BLANKS}]?{_WORD}|{_NUMBER}[{BLANKS}]?{_WORD}[{BLANKS}]?(?:{MONEY}))\)?"
 )
 
 

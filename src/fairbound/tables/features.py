@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairbound.base.errors import DataError
+from fairbound.tables.amounts import BLANKS, of_other_mark
 from fairbound.tables.cells import DURATION, MISSING
 from fairbound.tables.columns import Column, as_category, as_number, has_leading_zero, is_number
 from fairbound.tables.dates import as_days, as_known_days, no_date, other_order
@@ -114,7 +115,7 @@ def placed(learnt: Iterable[Feature]) -> Iterator[tuple[Feature, slice]]:
 
 
 _NUMBER = re.compile(
-    r"\s*([^\w\s]|[A-Z]{3}(?=\s))?\s*[-+]?\d{1,3}([,.' ]?\d{3})*([.,]\d+)?\s*([^\w\s]|(?<=\s)[^\W\d_]{1,4})?\s*"
+    rf"\s*([^\w\s]|[A-Z]{{3}}(?=\s))?\s*[-+]?\d{{1,3}}([,.'’{BLANKS}]?\d{{3}})*([.,]\d+)?\s*([^\w\s]|(?<=\s)[^\W\d_]{{1,4}})?\s*"
 )
 _DATE = re.compile(r"\s*([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})([ T]|$)")
 
@@ -178,11 +179,14 @@ def meant(texts: Sequence[str]) -> str:
     if len(words) == len(others):
         number = next(filter(is_number, texts))
         return f"; most are numbers, such as {number!r}, but not {words[0]!r}: where it is no code, {TO_NUMBERS}"
-    signed = next(text for text in others if _NUMBER.fullmatch(text))
+    signed = [text for text in others if _NUMBER.fullmatch(text)]
+    comma = of_other_mark(signed, ".")
     plainly = "remove signs, units and separators of thousands, so that they are read as numbers"
+    plainly = f"write the decimal comma as a point and {plainly}" if comma else plainly
+    example = repr(comma or signed[0])
     if words:
-        return f"; most look like numbers, such as {signed!r}, but not {words[0]!r}: leave such cells empty (missing), and {plainly}"
-    return f"; they look like numbers, such as {signed!r}: {plainly}"
+        return f"; most look like numbers, such as {example}, but not {words[0]!r}: leave such cells empty (missing), and {plainly}"
+    return f"; they look like numbers, such as {example}: {plainly}"
 
 
 def is_quantity(text: str) -> bool:
@@ -224,8 +228,6 @@ def converted(column: Column, spec: Feature) -> Column:
         was = "numbers" if spec.kind != "days" else "durations" if spec.order == DURATION else "dates"
         if column.coded:
             now = f"no {was}"
-        elif was == "dates" and not spec.order:
-            was = "dates or durations"  # folders written before they were told apart say neither
         text = no_date(column, spec.order) if column.coded else None
         if text is not None and (why := other_order(text, spec.order)):
             raise DataError(

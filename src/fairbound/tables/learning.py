@@ -11,7 +11,7 @@ import numpy as np
 from fairbound.base.callers import users_line
 from fairbound.base.errors import DataError, DataWarning
 from fairbound.base.names import shortlist
-from fairbound.tables.amounts import Amounts
+from fairbound.tables.amounts import Amounts, of_other_mark
 from fairbound.tables.columns import Column, Table, as_category, as_number, is_number, number_share
 from fairbound.tables.dates import as_days
 from fairbound.tables.far_values import far_values
@@ -61,8 +61,11 @@ def warned_of(doubts: Sequence[str], numbers: Sequence[Column] = ()) -> tuple[st
 
 
 def _of_amounts(column: Column) -> str:
-    """What is said of texts that are numbers with signs or marks between thousands; "" of others."""
-    found = Amounts.of(column.categories[:_LOOKED_AT], ".")
+    """What is said of texts that are numbers with signs, marks between thousands or a decimal comma; "" of others."""
+    some = column.categories[:_LOOKED_AT]
+    if comma := of_other_mark(some, "."):
+        return f"its cells are numbers with a decimal comma, such as {comma!r}. Make them numbers, with a point for the comma."
+    found = Amounts.of(some, ".")
     if not found.marked or found.other or found.doubtful:
         return ""
     return f"its cells are numbers such as {found.marked[0]!r}. Make them numbers."

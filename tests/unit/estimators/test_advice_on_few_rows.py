@@ -7,6 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
+from scipy import sparse
 
 import fairbound as fb
 from fairbound.fairness.compiled.builder import compile_plan
@@ -158,3 +160,24 @@ def test_what_was_done_already_is_not_advised(options, ways):
             "demographic_parity <= 0.02", budget="150 steps", validation=0, random_state=0, **options
         ).fit(x, y, group)
     assert ways in fair.fit_report_["nothing_learnt"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_knots_are_advised_where_they_can_be_had_alone():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), np.arange(200) % 5 == 0
+    module = torch.nn.Linear(2, 1)
+    advice = [
+        fb.FairClassifier(budget="20 steps", options=fb.TableOptions(knots=0), **own)
+        .fit(table, y)
+        .fit_report_["what_may_help"]
+        for table, own in ((X, {}), (sparse.csr_matrix(X), {}), (X, {"model": module}))
+    ]
+    for said, ways in zip(
+        advice,
+        ("let it bend more (5 knots, or a model mlp:16)", "let it bend more (a model mlp:16)", "make it larger"),
+        strict=True,
+    ):
+        assert said.startswith(
+            f"These features tell too little of the label. Give the model more of them, {ways}, or train longer"
+        )

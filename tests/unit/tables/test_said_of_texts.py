@@ -42,6 +42,9 @@ def texts(decimals, gap=None):
     return cells
 
 
+NARROW = {" ": "blank", "\u00a0": "no-break", "\u202f": "narrow no-break", "\u2009": "thin", "’": "apostrophe"}
+"""What may stand between thousands."""
+
 # --- what is dropped ------------------------------------------------------------------------------------------------
 
 
@@ -51,13 +54,18 @@ def texts(decimals, gap=None):
         (texts(3), "numbers kept as text, such as '0.126': make it a column of numbers (pandas.to_numeric)."),
         ([str(i - ROWS) for i in range(ROWS)], "such as '-2000': make it a column of numbers (pandas.to_numeric)."),
         ([str(i) for i in range(ROWS)], "make it a column of numbers (pandas.to_numeric) where it is no code."),
-        ([f"{i},5 %" for i in range(ROWS)], "such as '0,5 %': remove signs, units and separators of thousands, so"),
+        ([f"{i + 10}.5 %" for i in range(ROWS)], "such as '10.5 %': remove signs, units and separators of thousands, so"),
+        ([f"{i},5 %" for i in range(ROWS)], "such as '0,5 %': write the decimal comma as a point and remove signs, units and"),
+        (texts(4).str.replace(".", ","), "such as '0,1257': write the decimal comma as a point and remove signs"),
+        ([f"1.{100 + i % 900},{i:04}" for i in range(ROWS)], "such as '1.100,0000': write the decimal comma as a point and"),
+        ([f"{1 + i // 900},{100 + i % 900}" for i in range(ROWS)], "such as '1,100': remove signs, units and separators"),
+        *(([f"{1 + i // 900}{s}{100 + i % 900}" for i in range(ROWS)], f"such as {f'1{s}100'!r}: remove signs, units and separ") for s in NARROW),
         (texts(3, gap=7), "but not 'n/a': correct such cells or leave them empty (missing), and make it a column of numbers"),
         (["unknown" if i % 9 == 0 else str(i) for i in range(ROWS)], "; most are numbers, such as '1', but not 'unknown': where it is no code, correct such cells or leave them empty (missing), and make"),
-        (["unknown" if i % 9 == 0 else f"{i},5 %" for i in range(ROWS)], "such as '1,5 %', but not 'unknown': leave such cells empty (missing), and remove signs, units"),
+        (["unknown" if i % 9 == 0 else f"{i},5 %" for i in range(ROWS)], "such as '1,5 %', but not 'unknown': leave such cells empty (missing), and write the decimal comma as a point and remove signs, units"),
         ([f"PC {i}" if i % 9 == 0 else str(113 * i) for i in range(ROWS)], "nearly unique, like a name or an identifier."),
     ],
-    ids=["decimals", "below 0", "whole", "with a unit", "with n/a", "with a word", "unit and word", "tickets"],
+    ids=["decimals", "below 0", "whole", "with a unit", "with a comma and a unit", "with a comma", "with a comma and thousands", "with thousands", *NARROW.values(), "with n/a", "with a word", "unit and word", "tickets"],
 )  # fmt: skip
 def test_a_dropped_column_is_warned_of_with_what_would_keep_it(cells, advice):
     for fit in (TableEncoder().fit, TableEncoder().fit_transform, TableEncoder().set_output(transform="pandas").fit):
@@ -128,6 +136,7 @@ def test_what_is_advised_helps():
         ([f"{i}.0" for i in range(12)], None),
         ([f"{i}" for i in range(12)] + ["K"], "12 of its 13 different texts are numbers such as '0'; 'K' is none"),
         ([f"{i}.5" for i in range(12)], "all its texts are numbers such as '0.5'. Make it a column of numbers"),
+        (["1,2", "1,2,3", "2"], None),  # lists of codes
         ([f"{i}" for i in range(60)], "all its texts are numbers such as '0'. Make it a column of numbers"),
     ],
 )
@@ -138,3 +147,17 @@ def test_real_categories_stay_what_they_are(values, said):
         found, _ = said_of(lambda typed=typed, encoder=encoder: encoder.fit(table(typed)))
         assert len(encoder.feature_names) == 1 + len(values)
         assert len(found) == (said is not None and typed.dtype != "category") and all(said in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([f"{i},50" for i in range(12)], "its cells are numbers with a decimal comma, such as '0,50'. Make them numbers, with a point for"),
+        (["-1,3596", "85,00", "7"], "its cells are numbers with a decimal comma, such as '-1,3596'. Make them"),
+        (["10,000", "20,000", "7"], "its cells are numbers such as '10,000'. Make them numbers."),
+        (["10%", "20%", "7%"], "its cells are numbers such as '10%'. Make them numbers."),
+    ],
+)  # fmt: skip
+def test_few_numbers_with_marks_become_categories_with_a_word(values, said):
+    (found,), _ = said_of(lambda: TableEncoder().fit(table([values[i % len(values)] for i in range(ROWS)])))
+    assert f"'p' is text and taken for categories, though {said}" in found

@@ -24,7 +24,7 @@ from fairbound.cli.training.splitting import Parts, Split, encoded_parts, tiny_g
 from fairbound.estimators.certificates.certifying import check_certifiable
 from fairbound.estimators.choosing import penalises_groups, without_bounds
 from fairbound.estimators.classifier import FairClassifier
-from fairbound.estimators.facts.fit_report import WITHOUT_BOUNDS
+from fairbound.estimators.facts.fit_report import BEND, WITHOUT_BOUNDS
 from fairbound.estimators.parameter_checks import classifier_bounds
 from fairbound.estimators.training_rows import at_once, encoder_options
 from fairbound.fairness.few_rows import dropped_words_of_groups
@@ -180,7 +180,8 @@ def _with_reason(said: list[str], facts: dict[str, Any], baseline: FairClassifie
         return said
     if (may_help := facts["what_may_help"]) is None:
         return said
-    return [line.replace(may_help, f"The model without the bound is no better: {WITHOUT_BOUNDS}") for line in said]
+    more = f"The model without the bound is no better: {WITHOUT_BOUNDS.format(BEND)}"
+    return [line.replace(may_help, more) for line in said]
 
 
 def reader_warnings(rows: InputRows, split: Split, classifier: FairClassifier, bounds: Sequence[Any]) -> list[str]:

@@ -34,16 +34,23 @@ from fairbound.fairness.few_rows import BelowAStep, bounds_below_a_step
 from fairbound.fairness.notions import Bound
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import is_linear
+from fairbound.models.model import ModuleModel
 from fairbound.problems.problem import Measured
 from fairbound.rows.doubtful import doubtful_groups, own_label_words
 from fairbound.rows.groups import Groups
 from fairbound.rows.shards import Shards
+from fairbound.rows.sparse import SparseRows
 from fairbound.solver.diagnosis import diagnose
 from fairbound.tables import EncodeReport, TableEncoder
 
-WITHOUT_BOUNDS = "these features tell too little of the label. Give the model more of them, let it bend more (5 knots, or a model mlp:16), or train longer (a larger budget)."
+WITHOUT_BOUNDS = (
+    "these features tell too little of the label. Give the model more of them, {}, or train longer (a larger budget)."
+)
+BEND = "let it bend more (5 knots, or a model mlp:16)"
+BEND_SPARSE = "let it bend more (a model mlp:16)"  # a sparse table takes no knots
 UNDER_BOUNDS = "{}rain longer (a larger budget), loosen the bound, or merge small groups; where a model without the bound is no better, the features tell too little of the label."
-"""What to do about a model that is no better than a constant: without bounds, and under them, with what `_untried` begins."""
+"""What to do about a model that is no better than a constant: without bounds, with how it may take more shapes, and under
+them, with what `_untried` begins."""
 FEW_ROWS = "Groups of few rows leave it hardly another choice, whatever the method or the budget: "
 UNDER_FEW_ROWS = (
     FEW_ROWS
@@ -154,12 +161,20 @@ def _untried(trained: Trained) -> str:
     return f"Try {named}, t" if left else "T"
 
 
+def _more_shapes(problem: FairProblem) -> str:
+    """How the model of a problem may take more shapes."""
+    if isinstance(problem.model, ModuleModel):
+        return "make it larger"
+    return BEND_SPARSE if isinstance(problem.features, SparseRows) else BEND
+
+
 def _what_may_help(trained: Trained, below: Sequence[BelowAStep], near: Mapping[str, Any]) -> str:
     """What to do about a model that has learnt nothing. below: the bounds that groups of few rows can hardly meet.
     near: the optimality of its end."""
     problem = trained.problem
     if not problem.plan.notions or (trained.solution.found and bounds_cost_nothing(near)):
-        return WITHOUT_BOUNDS[0].upper() + WITHOUT_BOUNDS[1:]
+        said = WITHOUT_BOUNDS.format(_more_shapes(problem))
+        return said[0].upper() + said[1:]
     first = next((found for found in below if found.bound.about == "group"), None)
     if first is None:
         return UNDER_BOUNDS.format(_untried(trained))
