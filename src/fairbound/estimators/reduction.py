@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils.validation import check_is_fitted, indexable
+from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.errors import DataError, OptionError
 from fairbound.base.said_once import said_once
@@ -56,7 +56,7 @@ from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
 from fairbound.rows.weighted import scaled_weights, weights_of_fit
 from fairbound.tables.naming import column_names, keep_names
-from fairbound.tables.taking import rows_that_count
+from fairbound.tables.taking import in_memory, rows_that_count
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 QUICK = 6
@@ -144,7 +144,7 @@ class Reduction(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         if y is None:
             raise DataError("Reduction requires y to be passed, but the target y is None.")
-        (X,) = indexable(X)  # a sparse table by rows
+        X = in_memory(X, "Reduction")
         check_every_row_counts(self.estimator, sample_weight, y)
         X, y, given, sample_weight = rows_that_count(X, y, sensitive_features, sample_weight)
         codes, classes = binary_labels(checked_labels(X, y), self.positive, OF_CLASSES)

@@ -180,13 +180,14 @@ def fit_features(
     if isinstance(estimator.model, nn.Module):
         features = all_or_none(shards, lambda: module_features(table, estimator.model))
         estimator.encoder_, estimator.encoder_report_, estimator.n_features_in_ = None, None, features.shape[1]
+        keep_names(estimator, column_names(table))
     else:
         rows = encoded_rows(estimator, table, shards, labels)
         features, estimator.encoder_, estimator.encoder_report_ = rows.features, rows.encoder, rows.report
-        estimator.n_features_in_ = len(rows.encoder.columns)
+        estimator.n_features_in_ = rows.encoder.n_features_in_
+        keep_names(estimator, getattr(rows.encoder, "feature_names_in_", None))
         if rows.encoder.options.by_labels and (said := of_shapes(rows.encoder, estimator.model != "linear")):
             notes = [*notes, said]
-    keep_names(estimator, column_names(table))
     return features, notes
 
 

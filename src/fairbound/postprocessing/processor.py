@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, indexable
+from sklearn.utils.validation import check_is_fitted
 
 from fairbound.base.callers import users_line
 from fairbound.base.checks import check_choice
@@ -51,7 +51,7 @@ from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
 from fairbound.rows.weighted import scaled_weights, weights_of_fit, without_weight_0
 from fairbound.tables.naming import column_names, keep_names, named_features
-from fairbound.tables.taking import rows_that_count
+from fairbound.tables.taking import in_memory, rows_that_count
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 2
 INSTEAD = (
@@ -158,7 +158,7 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("PostProcessor requires y to be passed, but the target y is None.")
         warn_of_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        (every,) = indexable(X)  # a sparse table by rows
+        every = in_memory(X, "PostProcessor")
         if fits := self._fits_the_model():
             check_every_row_counts(self.estimator, sample_weight, y)
         X, y, given, counting = rows_that_count(every, y, sensitive_features, sample_weight)

@@ -72,8 +72,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     a scikit-learn `Pipeline` it lets any estimator take tables; `y` (n,) is looked at under "auto" alone. The
     module's docstring has the rules.
 
-    After `fit`: `feature_names` (d,), `columns` (the input columns it needs), `dropped` (column -> reason) and
-    `last_report`, the `EncodeReport` of the latest `fit` or `transform`.
+    After `fit`: `n_features_in_` and `feature_names_in_` (the columns of the training table), `feature_names` (d,), `columns` (the
+    input columns it needs), `dropped` (column -> reason) and `last_report`, the `EncodeReport` of the latest `fit` or `transform`.
 
     Raises: DataError naming the column and the next move, for every table that does not fit.
     """
@@ -111,6 +111,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Names of the input columns that ``transform`` needs, in training order."""
         self._check_fitted()
         return self._inputs if self.learnt is None else tuple(spec.name for spec in self.learnt)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of the training table, those that it drops too. Raises: NotFittedError."""
+        self._check_fitted()
+        return len(self._inputs)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """(c,) their names. Raises: AttributeError where they had none, as other transformers do, and before `fit`."""
+        if not self.named:
+            raise AttributeError("this TableEncoder is not fitted, or was fitted to a table without column names.")
+        return np.array(self._inputs, dtype=object)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import indexable
 
+from fairbound.base.errors import DataError
 from fairbound.rows.groups import check_lengths, no_groups
 from fairbound.rows.reading import plain_column, take_rows
 from fairbound.rows.weighted import column_of_rows, weighted_rows
@@ -21,6 +23,21 @@ def taken(table: Any, rows: np.ndarray) -> Any:
     if isinstance(table, Encoded):
         return Encoded(table.features[rows], table.report, table.encoder)
     return take_rows(table, rows)
+
+
+def in_memory(X: Any, estimator: str) -> Any:
+    """X, a sparse table by rows, for a model of another library. estimator: the name of the one that fits it.
+    Raises: DataError for Chunks and Encoded, which such models do not take."""
+    if isinstance(X, Chunks):
+        raise DataError(
+            f"{estimator} needs a table in memory, and X is read in parts (Chunks). Pass the table in one piece, or take FairClassifier, "
+            "which reads tables in parts."
+        )
+    if isinstance(X, Encoded):
+        raise DataError(
+            f"{estimator} needs a table, and X is Encoded. Pass the table itself, or its features as X.features."
+        )
+    return indexable(X)[0]
 
 
 def rows_that_count(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Any, Any, Any, Any]:

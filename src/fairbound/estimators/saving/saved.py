@@ -81,9 +81,9 @@ def restored(estimator: Any, folder: Folder) -> Any:
     elif folder.encoder is not None and taken is not None:
         _check_made(folder.path, len(folder.encoder.feature_names), taken)
     estimator.encoder_, estimator.dropped_columns_ = folder.encoder, manifest["dropped_columns"]
-    estimator.n_features_in_, estimator.fit_report_ = manifest["features"], manifest["fit"]
-    named = folder.encoder.columns if folder.encoder is not None and folder.encoder.named else None
-    keep_names(estimator, manifest.get("feature_names", named))
+    seen = getattr(folder.encoder, "n_features_in_", manifest["features"])  # folders of before have the columns kept
+    estimator.n_features_in_, estimator.fit_report_ = seen, manifest["fit"]
+    keep_names(estimator, getattr(folder.encoder, "feature_names_in_", manifest.get("feature_names")))
     estimator._loaded_with = estimator.fit_report_, folder.extras
     return estimator
 
