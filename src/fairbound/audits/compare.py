@@ -2,14 +2,15 @@
 intervals.
 
 What both decide alike cancels. A rate's difference is that of two paired shares, with the score interval of Tango
-(1998), Statistics in Medicine 17, 891-908, equations 4 to 6: solved here by bisection. Rows with weights count in a rate
+(1998), Statistics in Medicine 17, 891-908, equations 4 to 6: solved here by bisection, and with one row more that
+changed towards the limit, which makes it right for few rows too (docs/intervals.md). Rows with weights count in a rate
 as so many rows as give the difference the variance that it has here as a ratio of weighted sums, at most
 sum(w)^2 / sum(w^2) (Kish 1965).
 
 Of the values of bounds, which are largest contrasts of groups, see `nearly_largest`. The recall or error of a class is a
 rate of its rows.
 
-Departs: values that are no largest contrast of groups (areas, percentile intervals) count as one contrast, and their
+Departs: Tango's interval has no such row. Values that are no largest contrast of groups (areas, percentile intervals) count as one contrast, and their
 draws are those of a bootstrap, read as percentiles. Each interval holds for itself alone.
 """
 
@@ -203,11 +204,11 @@ def paired_interval(gained: float, lost: float, n: float, alpha: float) -> tuple
 
 
 def _score(b: float, c: float, n: float, delta: float) -> float:
-    """Tango's statistic that the share of b less that of c is delta."""
+    """Tango's statistic that the share of b less that of c is delta, with one row more for b than was seen."""
     B = -b - c + (2 * n - b + c) * delta
     q = (np.sqrt(max(B * B + 8 * n * c * delta * (1 - delta), 0.0)) - B) / (4 * n)
     variance = n * (2 * q + delta * (1 - delta))
-    apart = b - c - n * delta
+    apart = b + 1 - c - n * delta
     return float(apart / np.sqrt(variance)) if variance > 0 else float(np.sign(apart) * np.inf) if apart else 0.0
 
 
