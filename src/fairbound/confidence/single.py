@@ -2,7 +2,8 @@
 
 Sources: Clopper, Pearson (1934); Maurer, Pontil (2009), Theorem 4; Korn, Graubard (1998), Survey Methodology 24,
 193-201, for weighted rates. Departs: Korn and Graubard multiply the effective number of rows by a ratio of squared
-Student quantiles for the design's degrees of freedom; here rows are drawn independently and the ratio is 1.
+Student quantiles for the design's degrees of freedom; here rows are drawn independently and the ratio is 1. What rates
+learn of each other's weights is ours.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from fairbound.base.checks import check_choice
 from fairbound.base.errors import DataError, OptionError
 
 Side = Literal["two-sided", "lower", "upper"]
+
+PRIOR = 3.0
+"""Rows of the rarer outcome of a rate that the weights of the other rates count for; docs/intervals.md."""
 
 
 def clopper_pearson(
@@ -46,13 +50,49 @@ def effective_trials(hit_weight: Any, weight: Any, hit_square: Any, square: Any)
 
     hit_weight, weight: (K,) sums of the weights of the successes, and of all rows. hit_square, square: sums of the
     squared weights. Trials are the `effective_size`. Equal weights give the counts of rows. Asymptotic.
+
+    A rate with few rows of the rarer outcome does not show how heavy these are. So its variance is mixed with the one that
+    it has if they outweigh the other rows as they do in all K rates, where that leaves fewer trials.
     """
     hit, w, hit2, w2 = (np.asarray(a, dtype=np.float64) for a in (hit_weight, weight, hit_square, square))
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(w > 0, np.clip(hit / w, 0, 1), 0.0)
     spread = hit2 * (1 - p) ** 2 + np.maximum(w2 - hit2, 0) * p**2
     trials = effective_size(w, w2, p * (1 - p), spread)
+    trials = np.minimum(trials, _trials_as_elsewhere(p, trials, (hit, hit2), (w - hit, np.maximum(w2 - hit2, 0))))
     return p * trials, trials
+
+
+def _trials_as_elsewhere(
+    p: np.ndarray, trials: np.ndarray, hits: tuple[np.ndarray, np.ndarray], misses: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """(K,) the trials of rates p, mixed with those that the weights of all K rates give them.
+
+    hits, misses: sums (K,) of weights and of their squares. Of either outcome sum w^2 / sum w is how heavy its rows are,
+    and (sum w)^2 / sum w^2 how many they are. How much heavier one is than the other is averaged over the rates that
+    have both, each counted as often as it has rows of the outcome with fewer. Infinite where that is not known, or not
+    above 1.
+    """
+    total = hits[0] + misses[0]
+    some = [part[0] > 1e-9 * total for part in (hits, misses)]
+    heavy, count = (
+        [np.divide(a, b, out=np.zeros_like(p), where=of) for a, b, of in zip(above, below, some, strict=True)]
+        for above, below in (
+            ((hits[1], misses[1]), (hits[0], misses[0])),
+            ((hits[0] ** 2, misses[0] ** 2), (hits[1], misses[1])),
+        )
+    )
+    both = some[0] & some[1]
+    shown = np.where(both, np.minimum(*count), 0.0)
+    if not shown.any():
+        return np.full_like(p, np.inf)
+    heavier = [np.average(a[both] / b[both], weights=shown[both]) for a, b in (heavy, heavy[::-1])]
+    rarer = p <= 0.5
+    ratio, share, seen, other = (np.where(rarer, *each) for each in (heavier, (p, 1 - p), count, heavy[::-1]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        learnt = total / (other * (ratio * (1 - share) + share))
+        mixed = (seen + PRIOR) / (seen / trials + PRIOR / learnt)
+    return np.where((total > 0) & (ratio > 1 + 1e-9), mixed, np.inf)
 
 
 def effective_size(weight: Any, square: Any, variance: Any, spread: Any) -> np.ndarray:
