@@ -10,8 +10,8 @@ sum(w)^2 / sum(w^2) (Kish 1965).
 Of the values of bounds, which are largest contrasts of groups, see `nearly_largest`. The recall or error of a class is a
 rate of its rows.
 
-Departs: Tango's interval has no such row. Values that are no largest contrast of groups (areas, percentile intervals) count as one contrast, and their
-draws are those of a bootstrap, read as percentiles. Each interval holds for itself alone.
+Departs: Tango's interval has no such row. The draws of what compares no shares or means of rows (areas, distributions of
+scores) are those of a bootstrap, of all comparisons. Each interval holds for itself alone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def compare(
     classes: the two labels, the negative one first, or what 0 and 1 of y mean. positive: the positive one alone.
     confidence: in (0.5, 1), of each interval by itself.
     sample_weight: (n,) >= 0.
-    draws, seed: of the values of bounds. Their time grows with draws times rows where a bound on losses or areas is stated.
+    draws, seed: of the values of bounds. Their time grows with draws times rows where a bound on losses, areas or
+        distributions of scores is stated. Every comparison that may be the largest is allowed for.
     Returns: plain data (schema "fairbound.compare/1"). "differences" has for each `name` the values of the `first` and
         the `second`, the `difference`, its `lower` and `upper` (None where nothing varies) and the `rows`.
     Raises: DataError for unusable input, OptionError for options out of range.
@@ -222,12 +223,14 @@ def _of_bounds(
             out.append(_paired(bound.text, among, both[0].mass[1], first, second, confidence=confidence))
             continue
         values = [float(bound.measure(rows)) for rows in both]
-        found = {"name": bound.text, "first": values[0], "second": values[1], "difference": values[1] - values[0]}
+        change = values[1] - values[0]
+        found = {"name": bound.text, "first": values[0], "second": values[1], "difference": change}
         found |= {"lower": None, "upper": None, "rows": n}
         own = drawn.measured(bound)
         if own.size:
             compares, reach = getattr(bound, "compares", "values"), getattr(bound, "largest_bound", np.inf)
-            found |= difference_of_largest(own, _in_draws(drawn, bound, own), compares, n, confidence, reach)
+            limits = difference_of_largest(own, _in_draws(drawn, bound, own), compares, n, confidence, reach)
+            found |= {"lower": min(limits["lower"], change), "upper": max(limits["upper"], change)} if limits else {}
         out.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()})
     return out
 

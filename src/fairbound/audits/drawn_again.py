@@ -7,7 +7,7 @@ up. Of numbers without bounds one more row has the extreme ones of the rows them
 both decisions the weights are summed at once: with W the sum of their own weights and S that of the squares, the sum has
 the gamma law of mean W and variance S, which is exact where the weights are equal.
 
-Of other bounds a draw is n rows with replacement.
+Of areas and distributions of scores a draw is n rows with replacement.
 
 Sources: Fay, Proschan, Brittain (2015), Biometrics 71, 146-156, for adding up limits of independent shares by draws;
 Gaffke (2005), Revista de Matematica: Teoria y Aplicaciones 12, 73-87, for one more row. Departs: ours are several
@@ -84,10 +84,10 @@ class DrawnAgain:
 
 def contrasts(bound: Bound, both: Sequence[Scored], weight: np.ndarray) -> np.ndarray:
     """(2, m) the contrasts of both models where the rows have these weights (n,); the value itself of a bound that is no
-    largest contrast of groups, and (2, 0) where one is not defined."""
-    some = np.flatnonzero(weight)
+    largest contrast of groups, and (2, 0) where one is not defined. Of ratios those to 0 are infinite."""
     try:
-        found = np.array([bound.contrasts(replace(one.take(some), weight=weight[some])) for one in both])
+        found = np.array([bound.contrasts(replace(one, weight=weight)) for one in both])
     except EmptyGroupError:
         return np.zeros((2, 0))
-    return found if np.isfinite(found).all() else np.zeros((2, 0))
+    defined = ~np.isnan(found) if getattr(bound, "compares", None) == "ratios" else np.isfinite(found)
+    return found if defined.all() else np.zeros((2, 0))

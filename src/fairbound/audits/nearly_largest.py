@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 FARTHEST = 0.01, 100.0
-"""Quotients between which logarithms are taken."""
+"""Quotients between which logarithms are taken; the second is the largest that is looked at."""
 
 FEWEST = 100
 """Draws below which there are no limits."""
@@ -62,21 +62,21 @@ def difference_of_largest(
     """Limits of the second value less the first; {} of fewer than 100 draws and where nothing varies, as an interval of
     one point would claim certainty.
 
-    own: (2, m) the contrasts of n rows. reach: from 0 to it all values lie."""
+    own: (2, m) the contrasts of n rows, ratios to 0 infinite. reach: from 0 to it all values lie."""
     if draws(0, np.arange(1)).shape[1] < FEWEST:
         return {}
     sign = -1.0 if compares == "ratios" else 1.0
-    own, m, highest_ratio = sign * own, own.shape[1], np.array([-reach])
+    own, m, highest_ratio = _turned(own, sign), own.shape[1], np.array([-reach])
 
     def blocks(k: int, some: np.ndarray) -> Blocks:
         """Of each block of contrasts its numbers, and what `draws` has of the k-th model."""
         for block in np.split(some, range(BLOCK, len(some), BLOCK)):
-            yield block, sign * draws(k, block)
+            yield block, _turned(draws(k, block), sign)
 
     at, spreads, moves = _told(own, sign), np.empty((2, m)), np.empty((2, m), dtype=bool)
     margin, may_be_highest = np.log(n) ** 0.5, [False, False]
     for k in range(2):
-        largest = _told(sign * draws(k, at[k].argmax(keepdims=True)), sign)
+        largest = _told(_turned(draws(k, at[k].argmax(keepdims=True)), sign), sign)
         if sign < 0:
             may_be_highest[k] = bool(_told(highest_ratio, sign) >= at[k].max() - margin * largest.std(1).max())
         for block, ends in blocks(k, np.arange(m)):
@@ -117,6 +117,11 @@ def _lowest(each: list[np.ndarray], level: float) -> np.ndarray:
     places, D = np.max([part.argsort(0, kind="stable").argsort(0) for part in each], 0), len(each[0])
     place = np.sort(places, 0)[min(math.ceil(level * (D + 1)), D) - 1][None]
     return np.asarray(np.min([np.take_along_axis(np.sort(part, 0), place, 0)[0] for part in each], 0))
+
+
+def _turned(contrasts: np.ndarray, sign: float) -> np.ndarray:
+    """The contrasts, of ratios minus them: those far above 1, also infinite ones, are no more than the farthest."""
+    return contrasts if sign > 0 else -np.minimum(contrasts, FARTHEST[1])
 
 
 def _told(contrasts: np.ndarray, sign: float) -> np.ndarray:

@@ -253,6 +253,7 @@ class Bound(ABC):
         return None
 
     def contrasts(self, rows: Scored) -> np.ndarray:
-        """(m,) the numbers whose largest, of ratios whose least, is the exact metric; the metric itself where it is no
-        such number. NaN where one is undefined."""
+        """(m,) the numbers whose largest, of ratios whose least, is the exact metric, or nearly where there are too many of
+        them; the metric itself where it is no such number. NaN where one is undefined. They are as many, and in the same order,
+        for the same rows weighed otherwise, also by 0."""
         return np.array([self.measure(rows)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -14,6 +16,7 @@ from fairbound.audits.nearly_largest import difference_of_largest
 from fairbound.base.errors import DataError, OptionError
 from fairbound.confidence.single import clopper_pearson, effective_size
 from fairbound.fairness.notions import constraint
+from fairbound.fairness.percentiles import judging as percentiles
 from fairbound.fairness.scored import Scored
 from fairbound.fairness.verdicts import extremes
 from fairbound.report.compare import compare_page
@@ -178,13 +181,78 @@ def test_far_from_0_the_interval_of_a_loss_gap_is_that_of_paired_means():
 
 def test_areas_have_intervals_that_pairing_narrows():
     first, _, y, groups = made(800)
-    second = first + 0.3 * np.random.default_rng(1).normal(size=len(first))
-    bound = "auc_parity[intra] <= 0.1"
-    found = fb.compare(first, second, y, groups, bound, threshold=0.0, draws=200)
-    (d,) = [d for d in found["differences"] if "<=" in d["name"]]
-    audit = fb.audit(second, y, groups, bound, threshold=0.0)["constraints"][0]
-    assert d["second"] == pytest.approx(audit["value"])
-    assert 0 < d["upper"] - d["lower"] < audit["upper"] - audit["lower"]
+    noise, bound, widths = np.random.default_rng(1).normal(size=len(first)), "auc_parity[intra] <= 0.1", []
+    for second in (first + 0.3 * noise, first + noise):
+        found = fb.compare(first, second, y, groups, bound, threshold=0.0, draws=200)
+        (d,) = [d for d in found["differences"] if "<=" in d["name"]]
+        audit = fb.audit(second, y, groups, bound, threshold=0.0)["constraints"][0]
+        assert d["second"] == pytest.approx(audit["value"])
+        widths.append(d["upper"] - d["lower"])
+    assert 0 < widths[0] < 0.7 * widths[1]
+
+
+def test_two_models_of_the_same_true_gap_of_areas_differ_for_certain_no_more_often_than_stated():
+    """One model has its gap between two of six groups, the other between each of three and each of three others, so
+    that its measured gap is the larger. By a bootstrap of the largest alone about a third of intervals lie above 0; of 20 at 2.5 % a
+    side more than 3 do with a probability below 0.002."""
+    rng, above = np.random.default_rng(0), 0
+    first, second = np.array([1.2, 0.9, 0.9, 0.9, 0.9, 0.6]), np.array([1.2] * 3 + [0.6] * 3)
+    for _ in range(20):
+        g, y, s = np.repeat(np.arange(6), 300), rng.integers(0, 2, 1800), rng.normal(size=1800)
+        both = s + first[g] * y, s + second[g] * y
+        given = {"threshold": 0.0, "draws": 100}
+        above += (
+            fb.compare(*both, y, g.astype(str), "auc_parity[intra] <= 0.1", **given)["differences"][-1]["lower"] > 0
+        )
+    assert above <= 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["auc_parity[group] <= 0.1", "auc_parity[inter,overall] <= 0.1", "partial_group_auc[0.1:0.8] <= 0.1",
+     "partial_demographic_parity[0.1:0.8] <= 0.1", "partial_equalized_odds[by=age,old@0.1:0.9,0.2:0.6] <= 0.1"],
+)  # fmt: skip
+def test_the_largest_of_the_comparisons_that_are_drawn_again_is_the_value(text):
+    first, second, y, groups = made(300)
+    groups["age"] = np.random.default_rng(1).choice(["old", "mid", "young"], 300)
+    both = [Scored(y, (s > 0) * 1, groups=Groups.of(groups), scores=s) for s in (first, second)]
+    bound = constraint(text).settled_on(both[0].occurring)
+    own = DrawnAgain(both, 100, 0).measured(bound)
+    assert own.shape[1] > 2 and own.max(1) == pytest.approx([bound.measure(rows) for rows in both])
+
+
+@pytest.mark.parametrize("rows", [60, 3000])
+def test_thresholds_at_which_curves_are_compared_are_those_of_the_rows_and_leave_hardly_anything_out(rows):
+    """Of few rows all thresholds are looked at. The curves are compared where the rows had been, also where these now weigh
+    nothing."""
+    first, second, y, groups = made(rows)
+    both = [Scored(y, (s > 0) * 1, groups=Groups.of(groups), scores=s) for s in (first, second)]
+    bound = constraint("partial_statistical_parity[0.1:0.6] <= 0.1")
+    own, exact = DrawnAgain(both, 100, 0).measured(bound), [bound.measure(r) for r in both]
+    assert own.shape == (2, 2 * 2 * percentiles.MOST_POINTS)
+    assert np.all(own.max(1) <= np.array(exact) + 1e-12) and own.max(1) == pytest.approx(exact, abs=0.04)
+    some = np.random.default_rng(1).random(rows) < 0.5
+    drawn, kept = contrasts(bound, both, some * 1.0), [r.take(np.flatnonzero(some)) for r in both]
+    assert drawn.shape == own.shape
+    assert np.all(drawn.max(1) <= np.array([bound.measure(r) for r in kept]) + 1e-12)
+    assert np.all(drawn.max(1) >= np.array([bound.measure(r) for r in kept]) - 0.08)
+
+
+@pytest.mark.parametrize("none_selected", [False, True])
+def test_a_ratio_to_a_group_of_which_one_model_selects_nobody_has_an_interval(none_selected):
+    """It is limited from 0 by where the other model's lies; p / 0, the turned quotient, is no least ratio."""
+    rng = np.random.default_rng(0)
+    g = np.repeat([0, 1], 150)
+    a = np.r_[(rng.random(150) < 0.3) & (not none_selected), np.zeros(150)].astype(int)
+    b = np.r_[rng.random(150) < 0.3, rng.random(150) < 0.2].astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        (d,) = fb.compare(a, b, None, g, "demographic_parity_ratio >= 0.8")["differences"][-1:]
+        turned = fb.compare(b, a, None, g, "demographic_parity_ratio >= 0.8")["differences"][-1]
+    assert d["lower"] <= d["difference"] <= d["upper"]
+    assert (turned["lower"], turned["upper"]) == pytest.approx((-d["upper"], -d["lower"]), abs=0.05)
+    if not none_selected:
+        assert d["first"] == 0 and d["lower"] > 0.2 and d["upper"] <= 1
 
 
 def test_weights_that_go_with_the_change_count_as_rows_of_the_same_variance():
@@ -241,7 +309,8 @@ def test_weights_count_as_repeated_rows_do_but_for_the_rows_they_are_worth():
     ["demographic_parity[crossed] <= 0.1", "equalized_odds[sum] <= 0.1", "demographic_parity[overall] <= 0.1",
      "equal_opportunity[best,empty=drop] <= 0.1", "demographic_parity_ratio >= 0.8", "f1_parity[by=sex] <= 0.1",
      "predictive_parity[fewest=9] <= 0.1", "treatment_equality[by=sex] <= 1", "class_recall_parity <= 0.1",
-     "loss_gap[by=sex,y=both] <= 0.1", "excess_loss[by=sex] <= 0.1", "group_loss[by=sex] <= 1"],
+     "loss_gap[by=sex,y=both] <= 0.1", "excess_loss[by=sex] <= 0.1", "group_loss[by=sex] <= 1",
+     "partial_equalized_odds[by=sex,f@0.1:0.9,0.2:0.6] <= 0.1"],
 )  # fmt: skip
 def test_draws_measured_together_are_those_measured_one_by_one(text, weighted, monkeypatch):
     """Without one more row what a contrast is at most and at least is the contrast of the drawn weights."""

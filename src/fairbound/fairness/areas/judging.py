@@ -32,20 +32,25 @@ def cells_of_rows(rows: Scored, compared: Compared) -> np.ndarray:
     return np.where(known, rows.target * int(np.prod(compared.sizes)) + group, -1)
 
 
-def measured_areas(bound: Any, rows: Scored) -> float:
-    """The largest difference of areas on the rows. Raises: EmptyGroupError as the bound's `differences` does."""
+def measured_areas(bound: Any, rows: Scored) -> np.ndarray:
+    """(m,) the differences of areas on the rows. Raises: EmptyGroupError as the bound's `differences` does."""
     values = []
     for found, _ in bound.differences(rows.occurring):
         cells = cells_of_rows(rows, found.compared)
-        values.append(largest_difference(cell_wins(rows.scores, cells, found.sets.shape[1], rows.weight), found))
-    return max(values)
+        values.append(differences_of_areas(cell_wins(rows.scores, cells, found.sets.shape[1], rows.weight), found))
+    return np.concatenate(values)
+
+
+def differences_of_areas(wins: Wins, found: Comparisons) -> np.ndarray:
+    """(m,) the differences of the areas compared, from the wins between their cells."""
+    areas = wins.between(found.sets)
+    first, second, third, fourth = found.sides.T
+    return areas[first, second] - areas[third, fourth]
 
 
 def largest_difference(wins: Wins, found: Comparisons) -> float:
-    """The largest difference of the areas compared, from the wins between their cells."""
-    areas = wins.between(found.sets)
-    first, second, third, fourth = found.sides.T
-    return float((areas[first, second] - areas[third, fourth]).max())
+    """The largest difference of the areas compared."""
+    return float(differences_of_areas(wins, found).max())
 
 
 def judge_areas(bound: Any, rows: Scored, alpha: float) -> Finding:

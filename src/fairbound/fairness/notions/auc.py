@@ -71,6 +71,7 @@ class AUCParity(GroupBound):
     needs = frozenset({"groups", "two classes", "scores"})
     judged_from = "areas"
     clustered = True
+    contrasts = measured_areas
     measures: ClassVar[str] = "a difference of areas"
     OPTIONS: ClassVar[Any] = {
         **{kind: Word("kind", kind) for kind in KINDS},
@@ -128,7 +129,7 @@ class AUCParity(GroupBound):
             builder.contrasts(made[:, None], [1.0], found.name)
 
     def measure(self, rows: Scored) -> float:
-        return measured_areas(self, rows)
+        return float(self.contrasts(rows).max())
 
     def judge(self, rows: Scored, alpha: float) -> Finding:
         return judge_areas(self, rows, alpha)

@@ -41,10 +41,11 @@ from fairbound.fairness.notions.groups import DecisionBound, GroupBound
 from fairbound.fairness.notions.registry import register
 from fairbound.fairness.percentiles.interval_shares import GridParity, WithinShares
 from fairbound.fairness.percentiles.intervals import EVERYTHING, Percentiles, read_own
-from fairbound.fairness.percentiles.judging import judge_curves, measured_curves
+from fairbound.fairness.percentiles.judging import gaps_at_thresholds, judge_curves, measured_curves
 from fairbound.fairness.percentiles.steps import step_named
 from fairbound.fairness.percentiles.window_pairs import WindowPairs, area
 from fairbound.fairness.scored import Finding, Scored
+from fairbound.fairness.verdicts.judging import measured_contrasts
 from fairbound.fairness.verdicts.values import Values
 
 LEAST_POINTS, MOST_POINTS = 10, 40
@@ -106,7 +107,7 @@ class PartialBound(GroupBound):
 
     def intervals_of(self, compared: Compared) -> tuple[Percentiles, ...]:
         """The intervals of each of k groups. Raises: OptionError for the name of no group."""
-        names, own = [compared.plain_name(g) for g in range(len(compared))], dict(self.own)
+        names, own = [compared.plain_name(g) for g in range(len(compared.codes))], dict(self.own)
         known = {group for labels in compared.labels for group in labels} | set(names)
         if strange := [name for name in own if name not in known]:
             raise OptionError(
@@ -131,6 +132,7 @@ class PartialStatisticalParity(PartialBound):
     name = "partial_statistical_parity"
     example = "0.1"
     free_thresholds = True
+    contrasts = gaps_at_thresholds
     measures: ClassVar[str] = "a difference of distributions"
     OPTIONS: ClassVar[Any] = {**PartialBound.OPTIONS, "points": Key("points", int)}
 
@@ -176,7 +178,7 @@ class PartialStatisticalParity(PartialBound):
             builder.contrasts(made[:, None], [1.0], partial(_name, compared, levels))
 
     def measure(self, rows: Scored) -> float:
-        return measured_curves(self, rows)
+        return float(measured_curves(self, rows).max())
 
     def judge(self, rows: Scored, alpha: float) -> Finding:
         return judge_curves(self, rows, alpha)
@@ -189,6 +191,7 @@ class PartialGroupAUC(PartialBound):
 
     name = "partial_group_auc"
     measures: ClassVar[str] = "a difference of areas"
+    contrasts = measured_curves
 
     def gap(self, a: np.ndarray, b: np.ndarray) -> float:
         """AUC(a, b) - 1/2 of two curves (t,)."""
@@ -210,7 +213,7 @@ class PartialGroupAUC(PartialBound):
             builder.contrasts(made[:, None], [1.0], partial(_above, compared, first, second))
 
     def measure(self, rows: Scored) -> float:
-        return measured_curves(self, rows)
+        return float(measured_curves(self, rows).max())
 
     def judge(self, rows: Scored, alpha: float) -> Finding:
         return judge_curves(self, rows, alpha)
@@ -218,6 +221,8 @@ class PartialGroupAUC(PartialBound):
 
 class PartialRateBound(DecisionBound, PartialBound):
     """Shares of positive decisions among these rows."""
+
+    contrasts = measured_contrasts
 
     def step_of(self, rows: int) -> float:
         return self.jump(rows)

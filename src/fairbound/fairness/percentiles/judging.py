@@ -32,6 +32,9 @@ from fairbound.ranking.exceedance import exceedance
 
 METHOD = "Dvoretzky-Kiefer-Wolfowitz bands of every group's distribution of scores (guaranteed); Bonferroni over groups and stated bounds"
 
+FEWEST_POINTS, MOST_POINTS, MOST_GAPS = 4, 32, 1 << 14
+"""Thresholds of a group at which `gaps_at_thresholds` looks, and gaps that they should not be more than."""
+
 
 @dataclass(frozen=True)
 class Curves:
@@ -85,9 +88,30 @@ def curves_of(bound: Any, rows: Scored, empty: str | None = None) -> tuple[list[
     return made, missing
 
 
-def measured_curves(bound: Any, rows: Scored) -> float:
-    """The largest gap between two groups' curves."""
-    return max(float(_gaps(bound, c, 0.0).max()) for c in curves_of(bound, rows)[0])
+def measured_curves(bound: Any, rows: Scored) -> np.ndarray:
+    """(m,) the gap of every two groups' curves, in both orders."""
+    return np.concatenate([_gaps(bound, c, 0.0) for c in curves_of(bound, rows)[0]])
+
+
+def gaps_at_thresholds(bound: Any, rows: Scored) -> np.ndarray:
+    """(m,) by how much one of every two groups' curves lies above the other, in both orders, at some of the thresholds of
+    both: those between which a group has equally many of the rows of its intervals.
+
+    The thresholds look at no weights, so that they are the same for the same rows weighed otherwise, also by 0."""
+    out, made = [], curves_of(bound, rows)[0]
+    pairs = sum(len(c.pairs()[0]) for c in made)
+    shares = np.arange(0.5, points := max(FEWEST_POINTS, min(MOST_POINTS, MOST_GAPS // (2 * pairs)))) / points
+    for curves in made:
+        member, places = curves.compared.of_rows(rows.groups), []
+        for g, intervals in enumerate(curves.intervals):
+            own = np.sort(np.asarray(rows.scores)[member == g])[::-1]
+            chosen = own[np.minimum(intervals.rank(shares) * len(own), len(own) - 1).astype(int)]
+            places.append(np.searchsorted(-curves.thresholds, -chosen) + 1)
+        a, b = curves.pairs()
+        there = np.array(places)
+        at, moved = np.hstack([there[a], there[b]]), curves.moved(np.zeros(len(places)))
+        out.append((moved[a[:, None], at] - moved[b[:, None], at]).ravel())
+    return np.concatenate(out)
 
 
 def judge_curves(bound: Any, rows: Scored, alpha: float) -> Finding:

@@ -68,9 +68,10 @@ def extremes_of_draws(
         sums = [np.bincount(group[group >= 0], part[group >= 0], k) for part in (square, weight)]
         more = rng.standard_exponential((*drawn[0][0].shape[:2], k + 1))
         more *= np.divide(*(np.append(part, part.sum()) for part in sums))
-        values = _most_and_least([bound.values(rows, compared) for rows in both])
+        values = [bound.values(rows, compared) for rows in both]
+        each = zip(drawn, values, _most_and_least(values), strict=True)
         sets.append(made)
-        ends.append(np.stack([_ends(*one, more, own) for one, own in zip(drawn, values, strict=True)], axis=1))
+        ends.append(np.stack([_ends(*one, of.transform, more, own) for one, of, own in each], axis=1))
     return Extremes(bound, sets, ends)
 
 
@@ -78,23 +79,22 @@ def _ends(
     means: np.ndarray, totals: np.ndarray, transform: Transform | None, more: np.ndarray, values: tuple[Any, Any]
 ) -> np.ndarray:
     """(2, D, v) the values of one model, at most and at least; more: (R, D, k + 1) the weight of one more row,
-    values: its most and least, (R, 1, k + 1) or numbers."""
+    values: its most and least, (R, 1, k + 1) or numbers. transform: of the values of groups, of which none is compared with
+    that of all rows."""
     sums, totals = (np.concatenate([part, part.sum(-1, keepdims=True)], -1) for part in (means * totals, totals))
     each = [(sums + more * one) / (totals + more) for one in values]
-    each = each if transform is None else [transform(end) for end in each]
+    if transform is not None:
+        each = [np.concatenate([transform(end[..., :-1]), end[..., -1:]], -1) for end in each]
     return np.stack([np.moveaxis(end, 1, 0).reshape(more.shape[1], -1) for end in each])
 
 
-def _means_of_draws(
-    bound: Any, rows: Scored, compared: Compared, masses: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, Transform | None]:
-    """(R, D, k) the shares or means behind the values in every draw, and the weights behind these; and the function of
-    a share that is the value, None for itself."""
+def _means_of_draws(bound: Any, rows: Scored, compared: Compared, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(R, D, k) the shares or means behind the values in every draw, and the weights behind these."""
     drawn = replace(rows.take(np.tile(np.arange(len(rows)), len(masses))), weight=masses.ravel(), each=None)
     of = bound.values(drawn, compared.repeated(len(masses)))
     means = quotient(of.successes, of.trials) if of.means is None else np.where(of.trials > 0, of.means, 0.0)
     shape = (-1, len(masses), len(compared))
-    return means.reshape(shape), of.totals.reshape(shape), of.transform
+    return means.reshape(shape), of.totals.reshape(shape)
 
 
 def _most_and_least(both: Sequence[Values]) -> list[tuple[Any, Any]]:
