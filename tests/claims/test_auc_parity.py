@@ -276,6 +276,7 @@ def test_balanced_batches_are_unbiased(kind, surrogate):
     assert (statistic.value(s[at], none, batch, False)[0].mean(0) - whole).abs().max() > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:Column .* is the sensitive attribute")  # the group is a feature on purpose
 def test_a_model_is_trained_to_the_bound():
     X, y, g = features(1500, 2)
     X = np.column_stack([X, g == "a"])

@@ -165,6 +165,7 @@ def test_offsets_go_a_share_of_the_way_at_the_last_sharpness():
             fb.FullBatchALM(relaxation=wrong)
 
 
+@pytest.mark.filterwarnings("ignore:Column .* is the sensitive attribute")  # the group is a feature on purpose
 @pytest.mark.parametrize(
     ("seed", "bound"), [(0, 0.02), *(pytest.param(*p, marks=pytest.mark.long) for p in ((0, 0.1), (1, 0.02), (1, 0.1)))]
 )

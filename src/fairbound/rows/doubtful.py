@@ -119,16 +119,32 @@ def _like_groups(X: Any, code: np.ndarray, attributes: Sequence[str]) -> Iterato
     known = np.flatnonzero(code >= 0)
     present, first = np.unique(code[known], return_index=True)
     rows = known[np.union1d(first, np.arange(min(FIRST, len(known))))]
-    some = table[rows].toarray() if sparse.issparse(table) else table[rows]
+    some, place = table[rows], (np.searchsorted(rows, known[first]), np.searchsorted(present, code[rows]))
+    if sparse.issparse(table):
+        for j in _told_by_groups(some, *place):
+            yield f"x{j}", table[:, [j]].tocsc().toarray()[:, 0]
+        return
     if some.dtype.kind == "O":
         may = [_one_to_one(column, code[rows]) for column in some.T]
     else:
-        of_groups = some[np.searchsorted(rows, known[first])]
-        expected = of_groups[np.searchsorted(present, code[rows])]
+        of_groups = some[place[0]]
         ordered = np.sort(of_groups, axis=0)
-        may = (some == expected).all(axis=0) & (ordered[1:] != ordered[:-1]).all(axis=0)
+        may = (some == of_groups[place[1]]).all(axis=0) & (ordered[1:] != ordered[:-1]).all(axis=0)
     for j in np.flatnonzero(may).tolist():
-        yield f"x{j}", table[:, [j]].toarray()[:, 0] if sparse.issparse(table) else table[:, j]
+        yield f"x{j}", table[:, j]
+
+
+def _told_by_groups(some: Any, first: np.ndarray, code: np.ndarray) -> list[int]:
+    """The columns of a sparse table (n, d), never made dense, in which all rows of a group have one value and no two groups
+    the same. first: (groups,) a row of each group; code: (n,) the group of each row."""
+    of_groups = some[first]
+    other = (some != of_groups[code]).tocsc()
+    other.eliminate_zeros()
+    filled = of_groups.tocsc()
+    filled.eliminate_zeros()  # one group at most has zero, so a column without any other value tells none apart
+    may = np.flatnonzero((np.diff(other.indptr) == 0) & (np.diff(filled.indptr) >= len(first) - 1))
+    values = np.sort(filled[:, may].toarray(), axis=0)
+    return may[(values[1:] != values[:-1]).all(axis=0)].tolist()
 
 
 def _without_names(X: Any) -> Any:

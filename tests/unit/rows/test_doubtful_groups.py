@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -227,3 +228,17 @@ def test_a_label_that_is_told_by_the_group_is_warned_of_in_training(door, finer)
     assert sum(text.startswith(told) for text in said) == 1
     said, _ = warned(X, y, {"who": np.where(np.arange(400) == 7, 1 - y, y)}, DOORS[door])
     assert not any(text.startswith(told) for text in said)
+
+
+def test_a_wide_sparse_table_is_looked_at_without_filling_it():
+    """100,000 columns of 500 rows would be 400 MB of numbers."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 500)
+    wide = sparse.random(500, 100_000, density=1e-4, format="csr", random_state=rng)
+    for dtype in (float, bool):
+        X = sparse.hstack([wide, sparse.csr_matrix(group[:, None])]).tocsr().astype(dtype)
+        tracemalloc.start()
+        said = twin_words(X, Groups.of(group))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(said) == 1 and said[0].startswith("Column 'x100000' is") and peak < 40e6

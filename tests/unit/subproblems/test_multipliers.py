@@ -116,6 +116,7 @@ def test_losses_of_groups_have_a_gap_that_closes_and_differences_have_none():
     assert 0 <= free["duality_gap"] < 0.001
 
 
+@pytest.mark.filterwarnings("ignore:Column .* is the sensitive attribute")  # the group is a feature on purpose
 def test_the_report_of_a_linear_fit_holds_them():
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(2000, 3)), rng.choice(["a", "b"], 2000)
