@@ -3,7 +3,7 @@
 For a9a (its own split, groups by sex), bank (age 25 to 60 or not) and COMPAS (all people, race in two groups; both 80 % for
 training), and each of the notions group, inter and intra as the bound: per kappa the area under the ROC curve of the scores,
 and the true differences of all three notions, on training and test rows; and processor seconds, of the pass over the rows and
-of a solution. None is the largest area without a bound. Beside them FairClassifier's linear model (lowest logistic loss, and largest area) under
+of a solution. None is the largest area without a bound. Beside them FairClassifier's linear model (objective "auto", and "auc" for the largest area) under
 the true bound, on all rows at once.
 
 With --acs instead: the 765,670 rows of ACSIncome, one-hot (813 columns, sparse), men and women: ten values of kappa from the moments of
