@@ -47,7 +47,7 @@ from fairbound.rows.shards import all_or_none
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables import EncodeReport
 from fairbound.tables.group_terms import check_terms, codes_of, with_terms
-from fairbound.tables.naming import named_features
+from fairbound.tables.naming import groups_to_decide_by
 
 
 @dataclass(eq=False, repr=False)
@@ -234,16 +234,11 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         `tables.Encoded`: its scores are those of the table to 1e-6.
         """
         check_is_fitted(self)
-        sensitive_features = self._groups(X, sensitive_features) if self.needs_groups else None
+        sensitive_features = groups_to_decide_by(X, sensitive_features) if self.needs_groups else None
         scores = self._logits(X, sensitive_features)
         if self.rule_ is None:
             return scores
         return self.rule_.margins(scores, self.rule_.groups_of(sensitive_features, len(scores)))
-
-    def _groups(self, X: Any, sensitive_features: Any) -> Any:
-        """The groups of the rows of X, as `named_features`. Warns: DataWarning as `warn_of_order`."""
-        warn_of_order(X=X, sensitive_features=sensitive_features)
-        return named_features(X, sensitive_features)
 
     def _logits(self, X: Any, sensitive_features: Any) -> np.ndarray:
         """The scores of the fitted model alone. Raises: DataError where one is no finite number."""
@@ -264,7 +259,8 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         """(n, k) probabilities of classes_, by the logistic function or the softmax of the model's scores.
         sensitive_features: needed with `group_terms`."""
         check_is_fitted(self)
-        return probabilities(self._logits(X, self._groups(X, sensitive_features) if self.group_terms else None))
+        sensitive_features = groups_to_decide_by(X, sensitive_features) if self.group_terms else None
+        return probabilities(self._logits(X, sensitive_features))
 
     def predict(self, X: Any, sensitive_features: Any = None) -> np.ndarray:
         """(n,) predicted labels; the same input gives the same labels every time.

@@ -50,7 +50,7 @@ from fairbound.rows.groups import Groups, check_lengths, no_groups
 from fairbound.rows.labels import OF_CLASSES, binary_labels
 from fairbound.rows.reading import warn_of_order
 from fairbound.rows.weighted import scaled_weights, weights_of_fit, without_weight_0
-from fairbound.tables.naming import column_names, keep_names, named_features
+from fairbound.tables.naming import column_names, groups_to_decide_by, keep_names
 from fairbound.tables.taking import in_memory, rows_that_count
 
 FORMAT, FORMAT_VERSION = "fairbound-postprocessor", 2
@@ -309,9 +309,8 @@ class PostProcessor(ClassifierMixin, BaseEstimator):
 
     def _scored(self, X: Any, sensitive_features: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
-        warn_of_order(X=X, sensitive_features=sensitive_features)
         scores = scores_of(self.estimator_, self.scores, X, self.classes_, names_seen(self))
-        given = named_features(X, sensitive_features)
+        given = groups_to_decide_by(X, sensitive_features)
         return scores, self.rule_.groups_of(given, len(scores), self.unknown)  # type: ignore[arg-type]
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "predict_proba"))

@@ -90,11 +90,13 @@ def twin_words(X: Any, groups: Groups) -> list[str]:
     """What is said of columns of X that are a sensitive attribute by another name: in the rows whose group is known, each
     group has one value, and each value one group. Columns of arrays, sparse tables, tensors and lists of rows are called
     x0, x1, ... Nothing of other tables, or of one of other length."""
-    out = []
+    out, frame = [], frame_of(X)
+    table = _without_names(X) if frame is None else None  # opened once for all attributes
     for attribute, labels, code in groups.by_attribute:
         if len(code) < FEWEST * len(labels) or len(np.unique(code[code >= 0])) < 2:
             continue  # of one group a constant column tells nothing
-        for name, column in _like_groups(X, code, groups.attributes):
+        like = _like_groups(table, code) if frame is None else _named_like_groups(frame, code, groups.attributes)
+        for name, column in like:
             if _one_to_one(column, code):
                 out.append(
                     f"Column {name!r} is the sensitive attribute {attribute!r} by another name, one value for each group, and a "
@@ -103,17 +105,18 @@ def twin_words(X: Any, groups: Groups) -> list[str]:
     return out
 
 
-def _like_groups(X: Any, code: np.ndarray, attributes: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Names and values of the columns of a table which, by a few of its rows, may tell the groups `code` (n,) and be told
-    by them. Those of a frame that have the name of an attribute are left out."""
-    frame = frame_of(X)
-    if frame is not None:
-        for name in frame.columns if len(frame) == len(code) else ():
-            column = frame.get_column(name)
-            if str(name) not in attributes and _one_to_one(column[:FIRST], code[:FIRST]):
-                yield str(name), column
-        return
-    table = _without_names(X)
+def _named_like_groups(frame: Any, code: np.ndarray, attributes: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Names and values of the columns of a frame which, by its first rows, may tell the groups `code` (n,) and be told by
+    them, but for those that have the name of an attribute."""
+    for name in frame.columns if len(frame) == len(code) else ():
+        column = frame.get_column(name)
+        if str(name) not in attributes and _one_to_one(column[:FIRST], code[:FIRST]):
+            yield str(name), column
+
+
+def _like_groups(table: Any, code: np.ndarray) -> Iterator[tuple[str, Any]]:
+    """Names and values of the columns of a table as of `_without_names` which, by a few of its rows, may tell the groups
+    `code` (n,) and be told by them."""
     if table is None or table.shape[0] != len(code):
         return
     known = np.flatnonzero(code >= 0)

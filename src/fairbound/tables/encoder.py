@@ -24,9 +24,10 @@ What becomes of a column, decided on the training table:
 - dropped, with the reason in ``dropped`` and a warning: constant columns, columns with no known value, text nearly
   unique per row.
 
-At prediction a value spelt as none of training is the one that has its number or truth value (1.0 for "1", TRUE for True; not 007
-for "7"), and a date that of the text which means it, such as 31.05.2024, where dates became categories. Else it goes to ``name=(other)`` where that column exists, or its row has zeros in all columns of that name, and it is
-counted in the :class:`EncodeReport`. So is a missing value; a category column that had none in training treats it like an unseen one.
+At prediction a value spelt as none of training is the one that has its number or truth value (1.0 for "1", TRUE for True; not
+007 for "7"), and a date that of the text which means it, such as 31.05.2024, where dates became categories. Else it goes to
+``name=(other)`` where that column exists, or its row has zeros in all columns of that name, and it is counted in the
+:class:`EncodeReport`. So is a missing value; a category column that had none in training treats it like an unseen one.
 """
 
 from __future__ import annotations
@@ -200,8 +201,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         read = self._fit(table, y)
         if self.learnt is None:
             return self.encode(table, dtype)
-        given = {column.name: column for column in read.columns}
-        return self._filled(read, given, dtype, by_column, positional=False)
+        return self._filled(read, by_name(read, self.columns), dtype, by_column, positional=False)
 
     def encode(self, table: Any, dtype: Any = np.float64, by_column: bool = False) -> tuple[Any, EncodeReport]:
         """``transform`` together with its report, which also becomes ``last_report``. dtype: of dense features.

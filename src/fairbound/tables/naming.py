@@ -9,7 +9,7 @@ import numpy as np
 
 from fairbound.base.errors import DataError
 from fairbound.base.names import lacking, plain_repr
-from fairbound.rows.reading import frame_of
+from fairbound.rows.reading import frame_of, warn_of_order
 from fairbound.tables.encoded import Encoded
 from fairbound.tables.reading.chunks import Chunks
 
@@ -74,3 +74,10 @@ def named_features(X: Any, sensitive_features: Any) -> Any:
         raise DataError(f"sensitive_features names {plain_repr(absent[0])}, which is no column of X. It has {columns}.")
     native = {str(name): name for name in frame.columns}
     return {name: frame.get_column(native[name]) for name in wanted}
+
+
+def groups_to_decide_by(X: Any, sensitive_features: Any) -> Any:
+    """What `sensitive_features` are of rows X that are to be predicted, as `named_features`.
+    Warns: DataWarning as `warn_of_order`."""
+    warn_of_order(X=X, sensitive_features=sensitive_features)
+    return named_features(X, sensitive_features)
