@@ -22,6 +22,7 @@ their limits are normal; see docs/intervals.md for how often these are wrong.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -34,6 +35,7 @@ from fairbound.ranking.known_rows import known_rows
 from fairbound.rows.weighted import kish_size
 
 PRIOR = 3.0  # rows in the wrong order that the largest variance counts for; docs/intervals.md
+MOST_KEPT = 1 << 24  # numbers of rows' parts of areas that are kept for correlations
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ def measure_areas(
 
     scores: (n,) real. cells: (n,) of each row, -1 for none. sets: (S, k) bool, which cells each set has. weight:
     (n,) >= 0. clusters: (n,) which rows belong together, numbers from 0 on; what they add to an area's error is then
-    added up first (Obuchowski), and rows are effective numbers of clusters. Estimates are NaN where a set has no row. Time O(n log n + n (A + contrasts of areas with rows in
-    common)).
+    added up first (Obuchowski), and rows are effective numbers of clusters. Estimates are NaN where a set has no row.
+    Time O(n log n), and of each area, and each contrast of two that have rows in common, as long as its sets.
     """
     contrasts.check(len(pairs))
     rows = _Rows(scores, cells, sets, weight, clusters)
@@ -92,76 +94,118 @@ def measure_areas(
     return Areas(estimates, variances, least, together, np.array([correlations[key] for key in together.tolist()]))
 
 
-class _Placements:
-    """Scores (n,) ranked once, for placements: of every row, the share of a set of rows that scores below it.
+@dataclass(frozen=True)
+class _Set:
+    """The m rows of a set, by ascending score: their numbers, scores and weights, and how many (effective) rows or
+    clusters they are."""
 
-    weight: (n,) > 0."""
+    rows: np.ndarray
+    scores: np.ndarray
+    weight: np.ndarray
+    size: float
 
-    def __init__(self, scores: np.ndarray, weight: np.ndarray):
-        self.weight = weight
-        distinct, place = np.unique(scores, return_inverse=True)
-        self._place, self._distinct = place.ravel(), len(distinct)
+    @cached_property
+    def _before(self) -> np.ndarray:
+        """(m + 1,) the weight of the first rows, for each number of them."""
+        return np.concatenate([[0.0], np.cumsum(self.weight)])
 
-    def below(self, rows: np.ndarray) -> np.ndarray:
-        """(n,) share of the weight of the set rows (n,), True for its members, that scores below each row, ties as one
-        half.
+    def below(self, scores: np.ndarray) -> np.ndarray:
+        """(q,) the share of the weight that lies below each of the scores (q,), ties as one half."""
+        first, last = (self._before[np.searchsorted(self.scores, scores, side)] for side in ("left", "right"))
+        return (first + last) / 2 / self._before[-1]
 
-        NaN where the set has no weight."""
-        weight = np.bincount(self._place[rows], weights=self.weight[rows], minlength=self._distinct)
-        total = weight.sum()
-        if total <= 0:
-            return np.full(len(self._place), np.nan)
-        return ((np.cumsum(weight) - weight / 2) / total)[self._place]
+
+@dataclass(frozen=True)
+class _Part:
+    """What each row, or cluster, adds to the error of an area: numbers of them without a repeat, and values."""
+
+    units: np.ndarray
+    values: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    @cached_property
+    def square(self) -> float:
+        return float((self.values**2).sum())
 
 
 class _Rows:
-    """The rows, and what each of them adds to an area."""
+    """The rows by ascending score, and what each of them adds to an area."""
 
     def __init__(self, scores: Any, cells: Any, sets: np.ndarray, weight: Any, clusters: Any):
-        counted, self.cells, self.weight, known = known_rows(scores, cells, weight)
-        self.sets, self.placements = sets, _Placements(counted, self.weight)
-        self.clusters = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1].ravel()
+        scores, cells, weight, known = known_rows(scores, cells, weight)
+        order = np.argsort(scores, kind="stable")
+        self.sets, self.scores, self.weight = sets, scores[order], weight[order]
+        self.clusters = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1].ravel()[order]
+        ends = np.cumsum(np.bincount(cells, minlength=sets.shape[1]))
+        self._of_cells = np.split(np.argsort(cells[order], kind="stable"), ends[:-1])
+        self._table = np.zeros(len(order))
+        self._sets: dict[int, _Set] = {}
+        self._parts: dict[tuple[int, int], _Part] = {}
+        self._kept = 0
 
     def area(self, a: int, b: int) -> tuple[float, float, float]:
         """Estimate, variance, and rows of the smaller set."""
-        sizes = [self._size(self._in(c)) for c in (a, b)]
-        if min(sizes) <= 0:
+        size = min(self._set(a).size, self._set(b).size)
+        if size <= 0:
             return np.nan, np.nan, 0.0
         if a == b:
             return 0.5, 0.0, np.inf
-        estimate, parts = self._parts(a, b)
-        return estimate, float((parts**2).sum()), min(sizes)
+        estimate, part = self._measured(a, b)
+        return estimate, part.square, size
 
     def correlation(self, one: np.ndarray, two: np.ndarray) -> float:
         """The correlation of two areas, 0 where one of them does not vary."""
-        first, second = (self._parts(int(a), int(b))[1] for a, b in (one, two))
-        both = np.sqrt((first**2).sum() * (second**2).sum())
-        return float(np.clip(first @ second / both, -1, 1)) if both > 0 else 0.0
+        first, second = (self._part(int(a), int(b)) for a, b in (one, two))
+        both = np.sqrt(first.square * second.square)
+        if not both > 0:
+            return 0.0
+        self._table[first.units] = first.values
+        product = float(self._table[second.units] @ second.values)
+        self._table[first.units] = 0.0
+        return float(np.clip(product / both, -1, 1))
 
     def common(self, one: np.ndarray, two: np.ndarray) -> bool:
-        """Whether some cell, or perhaps a cluster, is part of both areas."""
+        """Whether both areas vary, and some cell, or perhaps a cluster, is part of both."""
+        if one[0] == one[1] or two[0] == two[1]:
+            return False
         return self.clusters is not None or bool((self.sets[one].any(0) & self.sets[two].any(0)).any())
 
-    def _in(self, a: int) -> np.ndarray:
-        return self.sets[a][self.cells]
+    def _set(self, a: int) -> _Set:
+        if a not in self._sets:
+            cells = np.flatnonzero(self.sets[a])
+            rows = np.concatenate([np.zeros(0, dtype=np.int64), *(self._of_cells[c] for c in cells)])
+            rows = np.sort(rows) if len(cells) > 1 else rows
+            w = self.weight[rows]
+            each = w if self.clusters is None else np.bincount(self.clusters[rows], weights=w)
+            self._sets[a] = _Set(rows, self.scores[rows], w, kish_size(each) if len(w) else 0.0)
+        return self._sets[a]
 
-    def _size(self, inside: np.ndarray) -> float:
-        w = self.weight[inside]
-        if self.clusters is not None:
-            w = np.bincount(self.clusters[inside], weights=w)
-        return kish_size(w) if len(w) else 0.0
+    def _part(self, a: int, b: int) -> _Part:
+        """The part of `_measured`, kept while there is room."""
+        if (a, b) in self._parts:
+            return self._parts[a, b]
+        part = self._measured(a, b)[1]
+        if self._kept + len(part) <= MOST_KEPT:
+            self._kept += len(part)
+            self._parts[a, b] = part
+        return part
 
-    def _parts(self, a: int, b: int) -> tuple[float, np.ndarray]:
-        """The estimate of AUC(a, b), and (n,) what each row, or cluster, adds to its error, with divisors of rows - 1."""
-        first, second = self._in(a), self._in(b)
-        above, below = self.placements.below(second), 1 - self.placements.below(first)
-        estimate = float(np.average(above[first], weights=self.weight[first]))
-        parts = np.zeros(len(self.weight))
+    def _measured(self, a: int, b: int) -> tuple[float, _Part]:
+        """The estimate of AUC(a, b), and what each row, or cluster, adds to its error, with divisors of rows - 1."""
+        first, second = self._set(a), self._set(b)
+        above, below = second.below(first.scores), 1 - first.below(second.scores)
+        estimate = float(np.average(above, weights=first.weight))
+        values = []
         for inside, placed in ((first, above), (second, below)):
-            w, size = self.weight[inside], self._size(inside)
-            factor = np.sqrt(size / (size - 1)) if size > 1 + 1e-9 else 0.0
-            parts[inside] += factor * w / w.sum() * (placed[inside] - estimate)
-        return estimate, parts if self.clusters is None else np.bincount(self.clusters, weights=parts)
+            factor = np.sqrt(inside.size / (inside.size - 1)) if inside.size > 1 + 1e-9 else 0.0
+            values.append(factor * inside.weight / inside.weight.sum() * (placed - estimate))
+        rows, parts = np.concatenate([first.rows, second.rows]), np.concatenate(values)
+        if self.clusters is None and not (self.sets[a] & self.sets[b]).any():
+            return estimate, _Part(rows, parts)
+        units, place = np.unique(rows if self.clusters is None else self.clusters[rows], return_inverse=True)
+        return estimate, _Part(units, np.bincount(place.ravel(), weights=parts))
 
 
 def area_bounds(areas: Areas, contrasts: Contrasts, alpha: float = 0.05, whole: float | None = None) -> GapBounds:
@@ -195,7 +239,8 @@ def area_rows_needed(
         grown = replace(areas, variances=areas.variances * rows / n, rows=areas.rows * n / rows)
         return _upper(grown, which, (whole or alpha) if together == 1 else alpha / together)
 
-    return fewest_rows(contrasts, areas.estimates, bound, upper, whole or alpha, power, correlation=areas.correlation)
+    correlation = areas.correlation if len(areas.together) else None
+    return fewest_rows(contrasts, areas.estimates, bound, upper, whole or alpha, power, correlation=correlation)
 
 
 def _upper(areas: Areas, contrasts: Contrasts, level: float) -> np.ndarray:

@@ -118,3 +118,35 @@ def test_empty_sets_and_wrong_rows():
     assert bounds.uppers.tolist() == [1, 1]
     with pytest.raises(DataError, match="without NaN"):
         measure_areas(s * np.nan, cells, SETS, np.array([[0, 2], [1, 3]]), TWO)
+
+
+def test_a_set_against_itself_is_correlated_with_nothing():
+    """What its rows add to it is nothing but rounding, whose correlation with another area would be noise."""
+    s, cells, weight = rows()
+    for weighted in (None, weight):
+        found = measure_areas(s, cells, SETS, np.array([[0, 2], [6, 6]]), TWO, weighted)
+        assert not len(found.together)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_areas_are_the_same_where_no_part_is_kept(monkeypatch, clustered):
+    s, cells, weight = rows(3)
+    clusters = np.arange(len(s)) // 3 if clustered else None
+    pairs = np.array([[4, 2], [4, 3]])
+    kept = measure_areas(s, cells, SETS, pairs, TWO, weight, clusters)
+    monkeypatch.setattr("fairbound.confidence.auc.MOST_KEPT", 0)
+    again = measure_areas(s, cells, SETS, pairs, TWO, weight, clusters)
+    assert kept.correlations.tolist() == again.correlations.tolist() != [0.0]
+
+
+def test_areas_of_many_groups_take_the_time_of_their_rows(monkeypatch):
+    """Of 40 groups each row is placed among those of the 39 others, and not among all rows for every pair."""
+    asked = []
+    real = np.searchsorted
+    monkeypatch.setattr(np, "searchsorted", lambda a, v, *rest: (asked.append(np.size(v)), real(a, v, *rest))[1])
+    rng, n, k = np.random.default_rng(0), 2000, 40
+    pairs = np.array([[a, b] for a in range(k) for b in range(k) if a != b])
+    contrasts = Contrasts(np.arange(len(pairs))[:, None], np.ones((len(pairs), 1)))
+    found = measure_areas(rng.normal(size=n), rng.integers(0, k, n), np.eye(k, dtype=bool), pairs, contrasts)
+    assert len(found.estimates) == k * (k - 1)
+    assert sum(asked) == 2 * 2 * n * (k - 1)
