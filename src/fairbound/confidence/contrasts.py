@@ -253,8 +253,8 @@ def pair_level(contrasts: Contrasts, alpha: float) -> float | None:
         return None
     first, second = compared.T
     cells = int(compared.max()) + 1
-    one, other = np.unique(first * cells + second), np.unique(second * cells + first)
-    if len(one) != len(contrasts) or not np.array_equal(one, other):
+    one, other = (np.sort(pair, kind="stable") for pair in (first * cells + second, second * cells + first))
+    if (one[1:] == one[:-1]).any() or not np.array_equal(one, other):
         return None
     pairs = len(contrasts) // 2
     graph = coo_array((np.ones(len(first)), (first, second)), shape=(cells, cells))
