@@ -81,7 +81,8 @@ def compare(
     draws, seed: of the values of bounds. Their time grows with draws times rows where a bound on losses, areas or
         distributions of scores is stated. Every comparison that may be the largest is allowed for.
     Returns: plain data (schema "fairbound.compare/1"). "differences" has for each `name` the values of the `first` and
-        the `second`, the `difference`, its `lower` and `upper` (None where nothing varies) and the `rows`.
+        the `second`, the `difference`, its `lower` and `upper` (None where nothing varies) and the `rows`; all but the rows may be
+        None where a value is undefined, which "warnings" says of a bound.
     Raises: DataError for unusable input, OptionError for options out of range.
     """
     check_confidence(confidence)
@@ -121,6 +122,7 @@ def compare(
         "seed": seed,
         "differences": differences,
         "warnings": [
+            *_undefined(differences[-len(bounds) :] if bounds else [], names),
             *(text for b in bounds for text in _too_narrow(b, both[0])),
             *unknown_groups(groups.unknown(), len(groups)),
             *doubtful_groups(groups.names),
@@ -241,6 +243,16 @@ def _in_draws(drawn: DrawnAgain, bound: Bound, own: np.ndarray) -> Draws:
         return drawn.extremes(bound).of
     same = drawn.percentiles(bound, own.shape)
     return lambda k, some: np.stack([same[k][:, some]] * 2)
+
+
+def _undefined(of_bounds: list[dict[str, Any]], names: Sequence[str]) -> list[str]:
+    """What is said of values of bounds that are not defined."""
+    return [
+        f"{d['name']}: undefined for {' and '.join(lacking)}, as rows of a group are divided by 0 rows, so whether one is "
+        "worse is not known."
+        for d in of_bounds
+        if (lacking := [name for name, end in zip(names, ("first", "second"), strict=True) if d[end] is None])
+    ]
 
 
 def _too_narrow(bound: Bound, rows: Scored) -> list[str]:

@@ -104,8 +104,12 @@ def check(config: str | Path) -> Gate:
     compared_to: list[str] = []
     if "baseline" in stated:
         with _errors_in_keys():
-            worse, compared_to = _beside_baseline(stated, asked, config.parent)
+            worse, unknown, compared_to = _beside_baseline(stated, asked, config.parent)
         broken += worse
+        if "insufficient" in accept:
+            compared_to += unknown
+        else:
+            wanting += unknown
     code = 1 if broken else 3 if wanting else 0
     measured = [_found(c) for c in summary["constraints"]]
     measured += [
@@ -230,8 +234,9 @@ def _below(value: float, least: float) -> str:
     return next(text for digits in (4, 6, 17) if float(text := f"{value:.{digits}g}") < least)
 
 
-def _beside_baseline(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> tuple[list[str], list[str]]:
-    """The bounds whose value is worse than the baseline's, beyond what chance explains, and the others."""
+def _beside_baseline(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """The bounds whose value is worse than the baseline's, beyond what chance explains, those of which that is not known,
+    as a value is not defined, and the others."""
     named = stated.get("model") or stated.get("score")
     first, second = (
         str(folder / str(n)) if (folder / str(n)).is_dir() else str(n) for n in (stated["baseline"], named)
@@ -239,13 +244,16 @@ def _beside_baseline(stated: dict[str, Any], asked: dict[str, Any], folder: Path
     names = ("threshold", *(field.name for field in fields(JudgeOptions)))
     alike = {name: asked[name] for name in names if name in asked}
     found = compared(CompareOptions(first=first, second=second, **alike))
-    worse, others = [], []
+    worse, unknown, others = [], [], []
     for d in found["differences"]:
         floor, bound = ">=" in d["name"], "<=" in d["name"] or ">=" in d["name"]
-        if bound and d["lower"] is not None and (d["upper"] < 0 if floor else d["lower"] > 0):
-            worse.append(f"{d['name']}: {d['second']:.4g}, worse than the baseline's {d['first']:.4g} beyond chance")
-        elif bound:
-            others.append(
-                f"{d['name']}: {_number(d['second'])}, not worse for certain than the baseline's {_number(d['first'])}"
-            )
-    return worse, others
+        value, before = _number(d["second"]), _number(d["first"])
+        if not bound:
+            continue
+        if d["difference"] is None:
+            unknown.append(f"{d['name']}: {value}, and whether it is worse than the baseline's, {before}, is not known")
+        elif d["lower"] is not None and (d["upper"] < 0 if floor else d["lower"] > 0):
+            worse.append(f"{d['name']}: {value}, worse than the baseline's {before} beyond chance")
+        else:
+            others.append(f"{d['name']}: {value}, not worse for certain than the baseline's {before}")
+    return worse, unknown, others

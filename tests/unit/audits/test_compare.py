@@ -654,3 +654,12 @@ def test_a_ratio_that_one_pair_of_groups_decides_has_the_width_of_its_spread():
     (d,) = [d for d in found if ">=" in d["name"]]
     assert d["upper"] - d["lower"] == pytest.approx(2 * 1.96 * spread, rel=0.2)
     assert d["lower"] < 1 / 6 < d["upper"]
+
+
+def test_a_value_that_is_not_defined_is_said():
+    rng = np.random.default_rng(0)
+    group, y, first = rng.choice(["a", "b"], 400), rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    second = np.where(group == "a", 0, first)
+    found = fb.compare(first, second, y, {"g": group}, ["predictive_parity <= 0.2", "demographic_parity <= 0.2"])
+    (said,) = [text for text in found["warnings"] if "undefined" in text]
+    assert said.startswith("predictive_parity <= 0.2: undefined for second, ")

@@ -137,6 +137,20 @@ def test_a_model_worse_than_the_last_one_is_held_back(folder):
     assert check(weighted).passed
 
 
+@pytest.mark.parametrize("undefined", ["second", "first"])
+def test_a_value_that_is_not_defined_is_not_taken_for_one_that_is_not_worse(folder, undefined):
+    frame = pd.read_csv(folder / "held_out.csv")
+    nobody = frame["score"].where(frame["sex"] == "M", 0)  # precision divides by the selected, of whom F has none
+    frame.assign(nobody=nobody).to_csv(folder / "nobody.csv", index=False)
+    names = ("nobody", "score") if undefined == "second" else ("score", "nobody")
+    stated = {"data": "nobody.csv", "model": None, "score": names[0], "baseline": names[1], "least": None,
+              "constraint": ["predictive_parity <= 0.9"]}  # fmt: skip
+    found = check(gate(folder, "nobody.toml", **stated))
+    assert found.exit_code == 3 and "is not known" in found.reasons[-1] and "not defined" in found.reasons[-1]
+    accepted = check(gate(folder, "nobody.toml", accept=["met", "insufficient"], **stated))
+    assert accepted.passed and "is not known" in accepted.measured[-1]
+
+
 def test_a_gate_without_a_label_judges_decisions_alone(folder):
     alone = {"label": None, "model": None, "score": "score", "constraint": ["demographic_parity <= 0.2"]}
     found = check(gate(folder, "alone.toml", **alone, least={"selection_rate": 0.1}))
