@@ -234,7 +234,9 @@ def _below(value: float, least: float) -> str:
     return next(text for digits in (4, 6, 17) if float(text := f"{value:.{digits}g}") < least)
 
 
-def _beside_baseline(stated: dict[str, Any], asked: dict[str, Any], folder: Path) -> tuple[list[str], list[str], list[str]]:
+def _beside_baseline(
+    stated: dict[str, Any], asked: dict[str, Any], folder: Path
+) -> tuple[list[str], list[str], list[str]]:
     """The bounds whose value is worse than the baseline's, beyond what chance explains, those of which that is not known,
     as a value is not defined, and the others."""
     named = stated.get("model") or stated.get("score")

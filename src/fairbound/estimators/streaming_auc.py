@@ -27,6 +27,7 @@ from fairbound.rows.labels import read_targets
 from fairbound.rows.moments import Moments
 from fairbound.rows.occurring import Occurring
 from fairbound.rows.reading import read_weights, warn_of_order
+from fairbound.tables.reading.chunks import Chunks
 
 RIDGE, SMALLEST_SCALE = 0.1, 0.1
 """In the coordinates of solver="rows": what is added to variances of features of unit scale, and the smallest standard
@@ -89,6 +90,11 @@ class StreamingAUC(BaseEstimator):
         groups = Groups.of(sensitive_features, whole=False)
         if not len(groups):
             raise DataError("there are no rows.")
+        if isinstance(X, Chunks):
+            raise DataError(
+                "X is read in parts (Chunks), and partial_fit takes one part at a time, with its own y and sensitive_features: call it "
+                "for each part in turn."
+            )
         features = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if features.ndim != 2 or not np.isfinite(features.data if sparse.issparse(features) else features).all():
             raise DataError("X must be (n, d) numbers, none of them NaN or infinite; encode and impute first.")

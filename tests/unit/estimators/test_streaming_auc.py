@@ -12,6 +12,7 @@ from fairbound.base.errors import DataError, EmptyGroupError, FairboundError, Op
 from fairbound.fairness.area_problems.kappa_path import GRID, SMALLEST, _best, along_kappa
 from fairbound.fairness.area_problems.linear_auc import LinearAUC
 from fairbound.ranking.wins import auc
+from fairbound.tables import Chunks
 
 
 def rows(n=1500, d=4, seed=0):
@@ -244,3 +245,9 @@ def test_groups_are_looked_at_when_all_parts_were_seen():
     assert steps.partial_fit(X, y, {"person": np.where(persons < "p0600", "a", "b")}).rows_ == 1200
     named = fb.StreamingAUC(stated, kappa=2, groups={"region": sorted(set(regions))})
     assert named.partial_fit(X[:440], y[:440], {"region": regions[:440]}).coef_.shape == (4,)
+
+
+def test_a_table_in_parts_is_to_be_passed_part_by_part():
+    X, y, group = rows(100)
+    with pytest.raises(DataError, match="call it for each part in turn"):
+        fb.StreamingAUC("auc_parity[group] <= 0.05").partial_fit(Chunks([X[:50], X[50:]]), y, group)
