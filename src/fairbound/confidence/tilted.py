@@ -46,6 +46,9 @@ WEIGHTS = _PRIOR / _PRIOR.sum()
 FEWEST = 10
 """Rows that each of the two cells must have at the checkpoint from which on there are bets."""
 
+FIRST = 16
+"""Pairs, those with the lowest bounds of the forecasters, that are sharpened before it is known which others matter."""
+
 HUGE, LONGEST = 1e12, 30.0
 BISECTIONS = 16
 OFFSETS = np.concatenate([-(0.5 ** np.arange(14)), [0.0], 0.5 ** np.arange(13, -1, -1)])
@@ -163,14 +166,20 @@ def difference_bounds(counts: CountsInTime, pairs: Any, error: Any) -> tuple[np.
     return lower, -_forecast_lower(counts, cells[:, ::-1], e)
 
 
-def difference_lower(counts: CountsInTime, pairs: Any, error: Any) -> np.ndarray:
-    """(..., P) lower bounds of p_a - p_b over pairs (P, 2) of different cells (a, b), in [-1, 1].
+def lowest_differences(counts: CountsInTime, pairs: Any, error: float) -> np.ndarray:
+    """(P,) lower bounds of p_a - p_b over pairs (P, 2) of different cells (a, b), in [-1, 1], of one sample. The least of
+    them is sharp: of pairs for certain above it the bounds are the forecasters'.
 
-    error: (P,) or a number, the probability that the bound ever fails, which nothing else shares.
+    error: the probability that the bound of a pair ever fails, which nothing else shares.
     """
     cells = np.asarray(pairs)
-    e = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(cells),))
-    return _sharpened(Pairs(counts, cells), _forecast_lower(counts, cells, e), e)
+    low, both, e = _forecast_lower(counts, cells, np.full(len(cells), error)), Pairs(counts, cells), float(error)
+    some = low <= np.partition(low, min(FIRST, len(low)) - 1)[min(FIRST, len(low)) - 1]
+    out = low.copy()
+    out[some] = _sharpened(both.take(some), low[some], np.full(some.sum(), e))
+    more = ~some & (low < out[some].min())
+    out[more] = _sharpened(both.take(more), low[more], np.full(more.sum(), e))
+    return out
 
 
 def _sharpened(both: Pairs, low: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -183,7 +192,7 @@ def _sharpened(both: Pairs, low: np.ndarray, error: np.ndarray) -> np.ndarray:
 
 
 def exceeds(counts: CountsInTime, pairs: Any, error: Any, difference: Any, shared: bool = False) -> np.ndarray:
-    """(..., P) whether the lower bound is above `difference`, a number or (..., P), that of `difference_lower`, or with `shared` of
+    """(..., P) whether the lower bound is above `difference`, a number or (..., P), that of `lowest_differences`, or with `shared` of
     `difference_bounds` (a `difference` >= 0 then); it need not be found for that."""
     cells = np.asarray(pairs)
     e = np.broadcast_to(np.asarray(error, dtype=np.float64), (len(cells),))

@@ -26,7 +26,7 @@ from fairbound.confidence.contrasts import ONE_CELL, Contrasts, GapBounds, large
 from fairbound.confidence.contrasts import verdict as decided
 from fairbound.confidence.rates import Transform
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, anytime_ratio_bounds, checkpoint_rows
-from fairbound.confidence.tilted import difference_bounds, difference_lower, exceeds
+from fairbound.confidence.tilted import difference_bounds, exceeds, lowest_differences
 from fairbound.fairness.compiled.builder import class_number
 from fairbound.fairness.scored import Finding, Scored
 from fairbound.fairness.verdicts.findings import contrast_facts, nothing_found, split_missing, stated_facts, unmeasured
@@ -212,12 +212,13 @@ def limits_in_time(
     alpha: float,
     everyone: Everyone | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lower and upper limits (m,) of the contrasts with error (m,), and upper ones each with the error alpha."""
+    """Lower and upper limits (m,) of the contrasts with error (m,), and upper ones each with the error alpha, of which the
+    largest matters: of contrasts for certain below it they may be wider."""
     limits, pairs = _limits_and_pairs(contrasts, transform, everyone)
     if pairs is None:
         return *limits(counts, contrasts, error), limits(counts, contrasts, alpha)[1]
     lower, upper = difference_bounds(counts, pairs, error)
-    return lower, upper, -difference_lower(counts, pairs[:, ::-1], alpha)
+    return lower, upper, -lowest_differences(counts, pairs[:, ::-1], alpha)
 
 
 def rows_needed(

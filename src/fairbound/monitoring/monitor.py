@@ -103,6 +103,7 @@ class Monitor:
         )
         self._shares = {bound.text: Shares() for bound in self.bounds}
         self._history = History()
+        self._latest: tuple[int, dict[str, str]] = 0, {}  # the rows at the latest look, and its verdicts
         self._stored: str | None = None
 
     @property
@@ -216,7 +217,9 @@ class Monitor:
 
     def verdicts(self) -> dict[str, str]:
         """The verdict on each bound now: what `look` says, without the rest of the audit, which takes longer."""
-        return {finding["text"]: finding["verdict"] for finding in self._judged(needed=False)[1]}
+        if not self.rows or self._latest[0] != self.rows:
+            self._judged(needed=False)
+        return dict(self._latest[1])
 
     def _judged(self, needed: bool) -> tuple[Scored, list[Finding], list[str], list[Finding]]:
         """The decisions counted, what is found of each bound, warnings, and differences that have grown; the look is
@@ -242,6 +245,7 @@ class Monitor:
             if said
         ]
         self._history.remember(found, self.rows)
+        self._latest = self.rows, {finding["text"]: finding["verdict"] for finding in found}
         return rows, found, changed, growth
 
     def _data(self, rows: Scored) -> dict[str, Any]:

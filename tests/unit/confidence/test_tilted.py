@@ -11,7 +11,7 @@ from scipy.special import betaln, xlog1py, xlogy
 
 from fairbound.confidence.contrasts import Contrasts
 from fairbound.confidence.sequences import CountsInTime, anytime_bounds, checkpoint_rows, checkpoint_weight
-from fairbound.confidence.tilted import BETS, LINE, WEIGHTS, Pairs, difference_bounds, difference_lower, exceeds
+from fairbound.confidence.tilted import BETS, LINE, WEIGHTS, Pairs, difference_bounds, exceeds, lowest_differences
 
 BOTH = np.array([[0, 1], [1, 0]])
 
@@ -81,7 +81,7 @@ def test_the_least_value_at_a_difference_is_that_of_another_search(seed):
 @pytest.mark.parametrize("rows", [200, 3000, 20_000, 10**6])
 def test_a_bound_is_where_the_martingale_reaches_the_error(rows):
     counts = CountsInTime.of(*stream(3, rows))
-    lower = difference_lower(counts, BOTH, 0.05)
+    lower = lowest_differences(counts, BOTH, 0.05)
     pairs = Pairs(counts, BOTH)
     at = pairs.log_martingale(lower)
     step = 1e-4 * (pairs.estimate - lower)
@@ -99,20 +99,20 @@ def test_it_is_sharper_than_the_forecasters_once_bets_are_placed():
         difference = Contrasts(np.array([[0, 1]]), np.array([[1.0, -1.0]]))
         wide = anytime_bounds(counts, difference, 0.05)[0][0]
         estimate = Pairs(counts, BOTH).estimate[0]
-        sharp = difference_lower(counts, BOTH, 0.05)[0]
+        sharp = lowest_differences(counts, BOTH, 0.05)[0]
         assert estimate - sharp < 0.9 * (estimate - wide)
 
 
 def test_without_a_checkpoint_or_without_rows_of_a_cell_nothing_is_claimed():
     few = CountsInTime.of([30.0, 20.0], [60.0, 60.0])
-    assert (difference_lower(few, BOTH, 0.05) >= -1).all()
+    assert (lowest_differences(few, BOTH, 0.05) >= -1).all()
     empty = CountsInTime.of([300.0, 0.0], [600.0, 0.0], [(np.array([130.0, 0.0]), np.array([250.0, 0.0]))])
     lower, upper = difference_bounds(empty, BOTH, 0.05)
     assert lower[0] < 0 < upper[0] and lower[1] < -0.5
     lost = CountsInTime.of(
         [2000.0, 1500.0], [4000.0, 4000.0], [None, (np.array([500.0, 380.0]), np.array([1000.0, 1000.0]))]
     )
-    assert 0 < difference_lower(lost, BOTH, 0.05)[0] < 0.125  # the first checkpoint was lost in a merge
+    assert 0 < lowest_differences(lost, BOTH, 0.05)[0] < 0.125  # the first checkpoint was lost in a merge
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
@@ -134,3 +134,17 @@ def test_limits_fail_no_more_often_than_promised(share):
     for wrong in (ever, two):
         assert stats.binomtest(int(wrong.sum()), number, error, "greater").pvalue > 1e-4
     assert ever.mean() > 0.02  # the claim could fail
+
+
+def test_of_many_pairs_the_least_bound_is_that_of_each_by_itself(monkeypatch):
+    rng, k = np.random.default_rng(0), 14
+    n = rng.integers(200, 900, k).astype(float)
+    hits = np.rint(n * rng.uniform(0.3, 0.6, k))
+    counts = CountsInTime.of(hits, n, [(np.rint(hits / 3), np.rint(n / 3))] * 2)
+    pairs = np.array([[a, b] for a in range(k) for b in range(k) if a != b])
+    each = np.array([lowest_differences(counts, pair[None], 0.05)[0] for pair in pairs])
+    sharpened, real = [], Pairs.take
+    monkeypatch.setattr(Pairs, "take", lambda self, which: (sharpened.append(which.sum()), real(self, which))[1])
+    found = lowest_differences(counts, pairs, 0.05)
+    assert found.min() == each.min() and (found <= each).all()
+    assert sum(sharpened) < len(pairs) / 2

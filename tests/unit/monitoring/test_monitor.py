@@ -378,3 +378,17 @@ def test_a_ratio_of_nothing_is_said_to_be_one():
     monitor.update(np.zeros(500), np.zeros(500, dtype=int), np.repeat(["f", "m"], 250))
     (found,) = monitor.look()["constraints"]
     assert found["value"] == 1.0 and found["why"].startswith("Nobody is selected in any group")
+
+
+def test_verdicts_are_kept_until_rows_come(monkeypatch):
+    y, d, g = decisions(600)
+    monitor, judged, real = fb.Monitor(PARITY).update(y, d, g), [], judging.judge_in_time
+    monkeypatch.setattr("fairbound.monitoring.monitor.judge_in_time", lambda *a: (judged.append(1), real(*a))[1])
+    first = monitor.verdicts()
+    first["changed"] = "by the caller"
+    assert monitor.verdicts() == monitor.verdicts() == {PARITY: "insufficient"} and len(judged) == 1
+    monitor.update(0, 1, {"sex": "f"}).verdicts()
+    assert len(judged) == 2
+    monitor.look()
+    monitor.verdicts()
+    assert len(judged) == 3
