@@ -684,7 +684,7 @@ MUTANTS = {
     "rows needed: the odds of the least likely comparison": Mutant("confidence/rows_needed.py", "fails.min() if breaks else fails.sum()", "fails.min() if breaks else fails.max()", "unit/confidence/test_rows_needed.py"),
     "rows needed: the chances of all comparisons to fail added up": Mutant("confidence/rows_needed.py", "return _first(lambda n: together.within(room(some, at, n)) >= power, least - 1, most) or most", "return most", "unit/confidence/test_rows_needed.py"),
     "rows needed: cells that move together taken apart": Mutant("confidence/rows_needed.py", "if correlation is not None:", "if False:", "unit/confidence/test_rows_needed.py"),
-    "rows needed: errors of half the size": Mutant("confidence/rows_needed.py", "(upper(which, n, 1) - at) / -special", "(upper(which, n, 1) - at) / -2 / special", "unit/confidence/test_rows_needed.py"),
+    "rows needed: errors of half the size": Mutant("confidence/rows_needed.py", "(alone - at) / -special", "(alone - at) / -2 / special", "unit/confidence/test_rows_needed.py"),
     "judging: overall by equal weights": Mutant("fairness/verdicts/everyone.py", "share = of.totals / np.maximum(of.totals.sum(1, keepdims=True), 1e-300)", "share = np.full(of.totals.shape, 1 / k)", "claims/test_notions_exact.py"),
     "judging: rows of no group": Mutant("fairness/verdicts/values.py", "trial = among & (group >= 0)", "trial = among & (group >= -1)", "claims/test_notions_exact.py"),
     "judging: weights not squared": Mutant("fairness/verdicts/values.py", "(w * hit, w, square * hit, square)", "(w * hit, w, w * hit, w)", "unit/audits/test_effective_size.py"),

@@ -18,6 +18,8 @@ from fairbound.confidence.contrasts import Contrasts, mirrored
 
 MOST_ROWS = 10**12
 WITNESSES = 64
+MANY = 4096
+"""Contrasts of which all are looked at, however likely."""
 
 MOST_DRAWS, LEAST_DRAWS = 2000, 200
 DRAWN_VALUES = 1 << 22
@@ -25,6 +27,9 @@ DRAWN_VALUES = 1 << 22
 
 NEVER = 1e-4
 """Contrasts whose chances to fail add up to less are left out of draws."""
+
+MOST_DRAWN = 1 << 19
+"""Contrasts that are drawn at most, the likeliest to fail."""
 
 Upper = Callable[[Contrasts, int, int], np.ndarray]
 """Of contrasts (m',), n rows and the number of contrasts that share the error, the upper bounds (m',) if n rows
@@ -88,24 +93,29 @@ def fewest_rows(
 
     def room(which: Contrasts, at: np.ndarray, n: int) -> np.ndarray:
         """How many standard errors each bound is within the limit, if the same is measured."""
+        reached = upper(which, n, len(contrasts) if breaks else 1)
         if deviation is None:
-            error = (upper(which, n, 1) - at) / -special.ndtri(alpha)
+            alone = upper(which, n, 1) if breaks else reached
+            error = (alone - at) / -special.ndtri(alpha)
         else:
             error = deviations_of(which, deviation) / np.sqrt(n)
-        reached = upper(which, n, len(contrasts) if breaks else 1)
         return (limit - reached) / np.maximum(error, 1e-300)
 
-    def surely(n: int) -> bool:
-        fails = special.ndtr(-room(side, value, n))
+    def chances(which: np.ndarray, n: int) -> np.ndarray:
+        """How likely n rows are not to find the contrasts with these numbers on their side."""
+        return np.asarray(special.ndtr(-room(side.take(which), value[which], n)))
+
+    def surely(fails: np.ndarray) -> bool:
         return bool((fails.min() if breaks else fails.sum()) <= 1 - power)
 
-    most = _first(surely, least - 1, MOST_ROWS)
+    most = _first_of_likeliest(chances, surely, len(value), least - 1, breaks)
     if most is None or most == least or breaks:
         return most
-    fails = special.ndtr(-room(contrasts, estimates, least))
+    fails = chances(np.arange(len(value)), least)
     chosen = np.flatnonzero(fails > NEVER / len(fails))
+    chosen = chosen if len(chosen) <= MOST_DRAWN else np.sort(_top(fails, MOST_DRAWN))
     some, at = contrasts.take(chosen), estimates[chosen]
-    if len(chosen) - len(mirrored(some.index, some.coefficient)) <= 1:
+    if len(chosen) <= WITNESSES and len(chosen) - len(mirrored(some.index, some.coefficient)) <= 1:
         return most  # the chances of one pair do not overlap, so that they add up
     cells = Contrasts(np.arange(len(values))[:, None], np.ones((len(values), 1)))
     spread = upper(cells, least, 1) - values if deviation is None else deviation
@@ -162,9 +172,34 @@ def fewest_if_measured_again(
         chosen = np.union1d(chosen, top[over[top] > 0])
 
 
-def _top(values: np.ndarray) -> np.ndarray:
+def _first_of_likeliest(
+    chances: Callable[[np.ndarray, int], np.ndarray],
+    surely: Callable[[np.ndarray], bool],
+    m: int,
+    low: int,
+    breaks: bool,
+) -> int | None:
+    """Least n in (low, MOST_ROWS] at which `chances` of all m contrasts are surely enough; None where none is.
+
+    Of many contrasts the likeliest to fail, or to break the bound, are looked at, and more of them until the others
+    change nothing.
+    """
+    sign, high, every = -1.0 if breaks else 1.0, MOST_ROWS, np.arange(m)
+    chosen = every if m <= MANY else _top(sign * chances(every, low + 1), MANY)
+    while True:
+        found = _first(lambda n, seen=chosen: surely(chances(seen, n)), low, high)  # type: ignore[misc]
+        if len(chosen) == m or (found is None and not breaks):
+            return found
+        look = high if found is None else found - breaks
+        if look == low or surely(each := chances(every, look)) is not breaks:
+            return found
+        low, high = (low, look) if breaks else (look, high)
+        chosen = np.union1d(chosen, _top(sign * each, 8 * len(chosen)))
+
+
+def _top(values: np.ndarray, few: int = WITNESSES) -> np.ndarray:
     """Numbers of the largest few values."""
-    few = min(WITNESSES, len(values))
+    few = min(few, len(values))
     return np.argpartition(values, len(values) - few)[len(values) - few :]
 
 

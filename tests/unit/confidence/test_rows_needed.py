@@ -195,3 +195,20 @@ def test_an_audit_states_its_rows_at_the_odds_asked_for():
         fb.audit(score, y, sex, "demographic_parity <= 0.1", threshold=0, power=0.3)
     with pytest.raises(OptionError, match="even odds alone"):
         fb.audit(score, y, sex, "partial_statistical_parity[0.1:0.6] <= 0.1", threshold=0, power=0.8)
+
+
+@pytest.mark.parametrize("bound", [0.05, 0.2])
+def test_of_many_contrasts_those_that_matter_give_the_rows_of_all(bound, monkeypatch):
+    rng, k = np.random.default_rng(2), 12
+    rates, shares = rng.uniform(0.3, 0.45, k), np.full(k, 1 / k)
+    looked, real = [], rows_needed._first_of_likeliest
+    monkeypatch.setattr(
+        rows_needed,
+        "_first_of_likeliest",
+        lambda chances, *rest: real(lambda which, n: (looked.append(len(which)), chances(which, n))[1], *rest),
+    )
+    whole = rate_rows_needed(rates, shares, every_pair(k), bound, power=0.9)
+    monkeypatch.setattr(rows_needed, "MANY", 2)
+    looked.clear()
+    assert rate_rows_needed(rates, shares, every_pair(k), bound, power=0.9) == whole
+    assert np.mean(np.array(looked) < k * (k - 1)) > 0.8
