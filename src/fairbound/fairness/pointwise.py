@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from fairbound.base.errors import OptionError
 
@@ -125,18 +126,28 @@ WRONG_CLASS = Pointwise(
 )
 
 
-def _deficit(s: Tensor, y: Tensor, smooth: float | None) -> tuple[Tensor, Tensor]:
-    """By how much the best other class is ahead of the row's own (..., B), and its slope (..., B, c): 1/t log sum exp(t
-    s) of the other classes with t = smooth, their largest score with None."""
+def _others(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., B, 1) the row's own class, and (..., B, c) the scores with -inf in its place."""
     own = y.long().expand(s.shape[:-1]).unsqueeze(-1)
-    others = s.scatter(-1, own, -torch.inf)
+    return own, s.scatter(-1, own, -torch.inf)
+
+
+def _deficit(s: Tensor, y: Tensor, smooth: float | None) -> Tensor:
+    """By how much the best other class is ahead of the row's own (..., B): 1/t log sum exp(t s) of the other classes with
+    t = smooth, their largest score with None."""
+    own, others = _others(s, y)
+    best = others.max(-1)[0] if smooth is None else torch.logsumexp(smooth * others, -1) / smooth
+    return best - s.gather(-1, own).squeeze(-1)
+
+
+def _deficit_slope(s: Tensor, y: Tensor, smooth: float | None) -> Tensor:
+    """(..., B, c) the slope of `_deficit` in s."""
+    own, others = _others(s, y)
     if smooth is None:
-        best, place = others.max(-1, keepdim=True)
-        slope = torch.zeros_like(s).scatter_(-1, place, 1.0)
+        slope = torch.zeros_like(s).scatter_(-1, others.max(-1, keepdim=True)[1], 1.0)
     else:
-        best = torch.logsumexp(smooth * others, -1, keepdim=True) / smooth
         slope = torch.softmax(smooth * others, -1)
-    return (best - s.gather(-1, own)).squeeze(-1), slope.scatter(-1, own, -1.0)
+    return slope.scatter(-1, own, -1.0)
 
 
 def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
@@ -157,11 +168,10 @@ def class_error(surrogate: str, sharpness: float, loss: Pointwise) -> Pointwise:
     smooth = sharpness if surrogate == "sigmoid" else None
 
     def slope(s: Tensor, y: Tensor) -> Tensor:
-        deficit, along = _deficit(s, y, smooth)
-        return rate.slope(deficit, y).unsqueeze(-1) * along
+        return rate.slope(_deficit(s, y, smooth), y).unsqueeze(-1) * _deficit_slope(s, y, smooth)
 
     return Pointwise(
-        surrogate, lambda s, y: rate.value(_deficit(s, y, smooth)[0], y), slope, rate.lipschitz, per_class=True
+        surrogate, lambda s, y: rate.value(_deficit(s, y, smooth), y), slope, rate.lipschitz, per_class=True
     )
 
 
@@ -181,27 +191,46 @@ def class_share(code: int, surrogate: str, sharpness: float, loss: Pointwise) ->
     if surrogate == "sigmoid":
         return Pointwise(
             name,
-            lambda s, y: torch.softmax(sharpness * s, -1)[..., code],
+            lambda s, y: _probabilities(s, sharpness)[..., code],
             lambda s, y: softmax_slopes([code], sharpness, s, torch.ones_like(s[..., :1])),
             rate.lipschitz,
             per_class=True,
             softmax=(code, sharpness),
         )
 
-    def behind(s: Tensor) -> tuple[Tensor, Tensor]:
-        return _deficit(s, s.new_full(s.shape[:-1], code), None)
+    def own(s: Tensor) -> Tensor:
+        return s.new_full(s.shape[:-1], code)
+
+    def value(s: Tensor, y: Tensor) -> Tensor:
+        return rate.value(-_deficit(s, own(s), None), y)
 
     def slope(s: Tensor, y: Tensor) -> Tensor:
-        deficit, along = behind(s)
-        return -rate.slope(-deficit, y).unsqueeze(-1) * along
+        return -rate.slope(-_deficit(s, own(s), None), y).unsqueeze(-1) * _deficit_slope(s, own(s), None)
 
-    return Pointwise(name, lambda s, y: rate.value(-behind(s)[0], y), slope, rate.lipschitz, per_class=True)
+    return Pointwise(name, value, slope, rate.lipschitz, per_class=True)
+
+
+_KEPT: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+"""Of scores: their version, a sharpness, and the softmax that was taken last, with that sharpness."""
+
+
+def _probabilities(s: Tensor, sharpness: float) -> Tensor:
+    """(..., B, c) the softmax of the scores times the sharpness, not to be written to. It is kept as long as the scores
+    are there and unchanged, as the function of every class asks for it; not in a graph of autograd."""
+    alone = torch.is_inference_mode_enabled() or s.is_inference() or (s.requires_grad and torch.is_grad_enabled())
+    kept = None if alone else _KEPT.get(s)
+    if kept is not None and kept[:2] == (s._version, sharpness) and kept[2]._version == 0:
+        return kept[2]
+    p = torch.softmax(s if sharpness == 1 else sharpness * s, -1)
+    if not alone:
+        _KEPT[s] = (s._version, sharpness, p)
+    return p
 
 
 def softmax_slopes(codes: Sequence[int], sharpness: float, s: Tensor, weights: Tensor) -> Tensor:
     """The gradient in s (..., B, c) of the sum of the probabilities p_k of the classes `codes` weighted by `weights`
     (..., B, k): with W_j the weight of class j, t p_j (W_j - sum_i W_i p_i) for the sharpness t."""
-    p = torch.softmax(s if sharpness == 1 else sharpness * s, -1)
+    p = _probabilities(s, sharpness)
     if list(codes) != list(range(s.shape[-1])):
         at = torch.tensor(codes, device=s.device)
         weights = torch.zeros_like(p).index_add(-1, at, weights.expand(*p.shape[:-1], -1))

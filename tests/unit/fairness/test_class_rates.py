@@ -218,3 +218,25 @@ def test_one_softmax_has_the_slopes_of_its_probabilities(codes):
         torch.testing.assert_close(summed_slopes(functions, s, y, weights, True), expected)
         alone = sum(w.unsqueeze(-1) * f.slope(s, y) for w, f in zip(pieces, functions, strict=True))
     torch.testing.assert_close(alone, expected)
+
+
+def test_the_classes_share_one_softmax_of_scores_that_stay_as_they_are(monkeypatch):
+    taken, softmax = [], torch.softmax
+    monkeypatch.setattr(torch, "softmax", lambda *args: taken.append(1) or softmax(*args))
+    s, y = torch.randn(7, 4, dtype=torch.float64), torch.zeros(7, dtype=torch.int64)
+    functions = [class_share(code, "sigmoid", 1.3, CROSS_ENTROPY) for code in range(4)]
+    values = [f.value(s, y) for f in functions]
+    for function in functions:
+        function.slope(s, y)
+    assert len(taken) == 1
+    torch.testing.assert_close(torch.stack(values, -1), softmax(1.3 * s, -1))
+    torch.testing.assert_close(class_share(0, "sigmoid", 2.0, CROSS_ENTROPY).value(s, y), softmax(2.0 * s, -1)[:, 0])
+    s += torch.randn_like(s)
+    torch.testing.assert_close(functions[0].value(s, y), softmax(1.3 * s, -1)[:, 0])
+    functions[0].value(s, y).zero_()
+    torch.testing.assert_close(functions[0].value(s, y), softmax(1.3 * s, -1)[:, 0])
+    leaf = s.clone().requires_grad_()
+    for _ in range(2):
+        torch.autograd.grad(functions[0].value(leaf, y).sum(), leaf)
+    with torch.inference_mode():
+        torch.testing.assert_close(functions[0].value(s + 0.0, y), functions[0].value(s, y))
