@@ -725,7 +725,7 @@ MUTANTS = {
     "curves: a threshold at the score above": Mutant("postprocessing/curves.py", "0.5 * high + 0.5 * low", "high + 0 * low", "unit/postprocessing/test_postprocessor.py"),
     "program: a false negative costs nothing": Mutant("postprocessing/program.py", "np.array([self.costs[0], -self.costs[1]])", "np.array([self.costs[0], -self.costs[0]])", "claims/test_thresholds.py"),
     "program: cells without their fixed part": Mutant("postprocessing/program.py", "return Program(curves, used, base[used] * inverse", "return Program(curves, used, 0 * base[used] * inverse", "claims/test_thresholds.py"),
-    "program: only the first best-off group": Mutant("postprocessing/program.py", "row_of += [row] * len(candidates)", "candidates = candidates[:1]; row_of += [row]", "claims/test_thresholds.py"),
+    "program: only the first best-off group": Mutant("postprocessing/program.py", "if q != plan.index[row, 1]] for best", "if q != plan.index[row, 1]][:1] for best", "claims/test_thresholds.py"),
     "dual: other functions without the rows": Mutant("optim/weighted.py", "_weighed(table, places, weight) / rows", "_weighed(table, places, weight)", "unit/optim/test_optim.py"),
     "dual: usual rates without the rows": Mutant("optim/weighted.py", "(table / rows).astype(dtype)", "table.astype(dtype)", "unit/optim/test_fast_queue.py"),
     "dual: slope of a usual rate": Mutant("optim/weighted.py", "q = q - q * q", "q = q * q", "unit/optim/test_fast_queue.py"),

@@ -105,13 +105,13 @@ class Search:
     def __init__(self, program: Program):
         self.program = program
         self.curves = program.curves
-        matrix = program.matrix.tocsc()
         self._rows, self._effect = [], []
         for c in range(len(self.curves)):
-            part = matrix[:, [2 * c, 2 * c + 1]].tocsr()
-            rows = np.flatnonzero(np.diff(part.indptr))
+            part = program.matrix[:, 2 * c : 2 * c + 2].tocoo()
+            rows, place = np.unique(part.row, return_inverse=True)
             self._rows.append(rows)
-            self._effect.append(part[rows].toarray())
+            self._effect.append(np.zeros((len(rows), 2)))
+            self._effect[c][place, part.col] = part.data
 
     @property
     def step(self) -> float:

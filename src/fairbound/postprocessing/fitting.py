@@ -18,7 +18,7 @@ from fairbound.fairness.compiled.contrasts import PlanContrasts
 from fairbound.fairness.compiled.plan import Plan
 from fairbound.fairness.few_rows import bounds_below_a_step
 from fairbound.postprocessing.costs import EQUAL, checked_costs, saves_nothing
-from fairbound.postprocessing.curves import Curve, at_threshold, curve_of
+from fairbound.postprocessing.curves import at_threshold, curve_of
 from fairbound.postprocessing.deterministic import best_choice
 from fairbound.postprocessing.optimum import Mixture, Relaxation, lower_bound
 from fairbound.postprocessing.program import Program, program_of
@@ -158,7 +158,8 @@ def _report(
     constant = program.cost_of_constants
     right = selected[:, 1].sum() + sum(float(c.total[0]) for c in program.curves) - selected[:, 0].sum()
     equal = program.costs[0] == program.costs[1]
-    names = [plan.names[i] for i in program.row_of]
+    thresholds = rule.to_dict()["thresholds"]
+    tight = np.flatnonzero(root.multipliers > 0)
     return {
         "constraints": _stated_values(plan, program, selected),
         "accuracy": float(right / program.total),
@@ -170,8 +171,12 @@ def _report(
         "gap": cost - least,
         "proved": proved,
         "randomised": rule.randomised,
-        "multipliers": {n: float(y) for n, y in zip(names, root.multipliers, strict=True) if y > 0},
-        "groups": [_group(rule, c, curve, selected[c], int(rows[c])) for c, curve in enumerate(program.curves)],
+        "multipliers": {plan.names[program.row_of[i]]: float(root.multipliers[i]) for i in tight},
+        "groups": [
+            {"group": rule.name(c), "rows": int(rows[c]), "thresholds": thresholds[c], "shares": list(rule.shares[c])}
+            | _rates(curve.total, selected[c])
+            for c, curve in enumerate(program.curves)
+        ],
         "shortfall": _shortfall(program, root, selected, cost, equal),
     }
 
@@ -195,14 +200,9 @@ def _stated_values(plan: Plan, program: Program, selected: np.ndarray) -> list[d
     return out
 
 
-def _group(rule: GroupRule, c: int, curve: Curve, selected: np.ndarray, rows: int) -> dict[str, Any]:
-    total = curve.total
-    plain = rule.to_dict()["thresholds"][c]
+def _rates(total: np.ndarray, selected: np.ndarray) -> dict[str, Any]:
+    """The rates of a group by the weights (2,) of its rows and of its selected rows of both labels."""
     return {
-        "group": rule.name(c),
-        "rows": rows,
-        "thresholds": plain,
-        "shares": list(rule.shares[c]),
         "selection_rate": float(selected.sum() / total.sum()),
         "true_positive_rate": float(selected[1] / total[1]) if total[1] > 0 else None,
         "false_positive_rate": float(selected[0] / total[0]) if total[0] > 0 else None,

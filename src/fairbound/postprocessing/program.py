@@ -149,14 +149,14 @@ def _table(column: CellColumn) -> Table | None:
 def _every_best(plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """index (m, t), coefficient (m, t) and the plan's contrast (m,),
     with a row for each candidate of a best-off group."""
-    of_best = {row: best.quantities for best in plan.best for row in best.rows}
-    row_of, first = [], []
-    for row in range(len(plan.index)):
-        candidates = [q for q in of_best.get(row, ()) if q != plan.index[row, 1]] or [plan.index[row, 0]]
-        row_of += [row] * len(candidates)
-        first += candidates
-    at = np.array(row_of, dtype=np.int64)
-    index = plan.index[at].copy()
-    if len(at):
-        index[:, 0] = first
+    candidates = {
+        row: [q for q in best.quantities if q != plan.index[row, 1]] for best in plan.best for row in best.rows
+    }
+    times = np.ones(len(plan.index), dtype=np.int64)
+    for row, others in candidates.items():
+        times[row] = max(1, len(others))
+    at = np.repeat(np.arange(len(times)), times)
+    index, first = plan.index[at].copy(), np.cumsum(times) - times
+    for row, others in candidates.items():
+        index[first[row] : first[row] + len(others), 0] = others
     return index, plan.coefficient[at], at

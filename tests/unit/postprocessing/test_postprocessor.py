@@ -27,6 +27,7 @@ from sklearn.svm import LinearSVC
 
 import fairbound as fb
 from fairbound.base.errors import DataError, DataWarning, EmptyGroupError, OptionError
+from fairbound.base.names import Names
 from fairbound.postprocessing import GroupRule, UnknownGroupError
 from fairbound.postprocessing.rule import draws
 
@@ -695,3 +696,19 @@ def test_scorers_by_name_are_told_from_those_that_can_pass_groups():
     assert (parity > -0.3).all()
     with pytest.raises(DataError, match=r"enable_metadata_routing=True\).*not through scorers by name"):
         routed.fit(X, y, sex).predict(X)
+
+
+def test_the_report_names_only_the_comparisons_that_hold_the_rule_back(monkeypatch):
+    rng = np.random.default_rng(0)
+    which = np.repeat(np.arange(30), 60)
+    X = rng.normal(size=(len(which), 1)) + rng.normal(size=30)[which, None]
+    y = (X[:, 0] + rng.normal(size=len(which)) > 0).astype(int)
+    read, wrote = [], []
+    one, plain = Names.__getitem__, GroupRule.to_dict
+    monkeypatch.setattr(Names, "__getitem__", lambda self, i: read.append(i) or one(self, i))
+    monkeypatch.setattr(GroupRule, "to_dict", lambda self: wrote.append(1) or plain(self))
+    made = fb.PostProcessor(LogisticRegression(), "demographic_parity <= 0.1", randomised=True)
+    made.fit(X, y, [f"g{c}" for c in which])
+    report = made.fit_report_
+    assert 0 < len(report["multipliers"]) == len(read) < 30 * 29 and len(wrote) == 1
+    assert [g["thresholds"] for g in report["groups"]] == plain(made.rule_)["thresholds"]
