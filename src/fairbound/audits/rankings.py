@@ -70,7 +70,7 @@ def metric_intervals(rows: Scored, documents: Documents, confidence: float) -> d
     relevant for the mean average precision where its relevance is above 0."""
     s, y, starts = rows.scores, documents.relevance, documents.starts
     assert s is not None
-    won = by_query.sums(by_query.wins(s, y, starts, np.ones((len(s), 1)))[0], starts)[:, 0]
+    won = by_query.sums(documents.won(s), starts)
     each = {
         f"ndcg_at_{PLACES}": by_query.ndcg(s, y, starts, PLACES),
         "ndcg": by_query.ndcg(s, y, starts),

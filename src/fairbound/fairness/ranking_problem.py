@@ -211,10 +211,12 @@ class RankingProblem(RankingVerbs, BaseProblem):
         f = self._whole_objective(scores)
         check_finite(f, lambda: "the loss over all queries is not finite at this point; lower the step size.")
         s, d = scores.numpy(), self.documents
-        won = by_query.sums(by_query.wins(s, d.relevance, d.starts, np.ones((len(d), 1)))[0], d.starts)[:, 0]
-        extra = {"pair_error": torch.tensor(float((1 - won / np.maximum(d.pairs, 1))[d.pairs > 0].mean()))}
+        won = d.won(s)
+        share = by_query.sums(won, d.starts) / np.maximum(d.pairs, 1)
+        extra = {"pair_error": torch.tensor(float((1 - share)[d.pairs > 0].mean()))}
         values = {
-            b.text: [made.values(s) for made in (*self._sums_of[b.text], *self._cells_of[b.text])] for b in self.notions
+            b.text: [*(v.values(s) for v in self._sums_of[b.text]), *(v.values(won) for v in self._cells_of[b.text])]
+            for b in self.notions
         }
         stated = [max(float(v.max()) for v in values[b.text]) for b in self.notions]
         if stated:

@@ -50,15 +50,16 @@ def wins(
     one.
 
     member: (n, G) bool or numbers, whether each document is in each of G sets (how often). Two documents are a pair by
-    the highest bit in which the ranks of their relevances differ, so that every bit takes one sort: time O(n (G + log
-    n) log levels).
+    the highest bit in which the ranks of their relevances differ. Every bit sorts the documents, which are in the order
+    of their scores within a query already: time O(n (G + log n) log levels).
     """
     level = np.unique(relevance, return_inverse=True)[1].ravel()
     query, n = of_query(starts), len(scores)
+    by_score = np.lexsort((scores, query))
     won, pairs = np.zeros((n, member.shape[1])), np.zeros((n, member.shape[1]))
     for bit in range(int(level.max(initial=0)).bit_length()):
         key = query * (int(level.max()) + 1) + (level >> (bit + 1))
-        order = np.lexsort((scores, key))
+        order = by_score[np.argsort(key[by_score], kind="stable")]
         sorted_key, high = key[order], (level[order] >> bit) & 1 == 1
         low = np.zeros((n + 1, member.shape[1]))
         np.cumsum(member[order] * ~high[:, None], axis=0, out=low[1:])

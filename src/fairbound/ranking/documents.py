@@ -69,6 +69,10 @@ class Documents:
         """(Q,) int64, pairs of documents of different relevance in each query."""
         return by_query.sums(self.lower, self.starts).astype(np.int64)
 
+    def won(self, scores: np.ndarray) -> np.ndarray:
+        """(n,) the pairs that each document wins as the better one by the scores (n,), ties as one half."""
+        return by_query.wins(scores, self.relevance, self.starts, np.ones((len(self), 1)))[0][:, 0]
+
 
 def read_relevance(relevance: Any) -> np.ndarray:
     """(n,) float64 grades. Raises: DataError for values that are no finite numbers >= 0."""

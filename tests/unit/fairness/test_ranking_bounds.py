@@ -78,7 +78,9 @@ def test_a_bound_on_every_query_has_one_side():
     """a loses 1 of 4 pairs, b 3 of 5, all 4 of 9: a is further below all than b is above, and breaks nothing."""
     rows = scored([2.5, 2.0, 0.0, 3.0, 1.0], [3, 2, 1, 0, 0], [0] * 5, list("abbbb"))
     bound = constraint("query_pairwise_parity <= 1")
-    assert bound.cells(rows.documents)[0].values(rows.scores) == pytest.approx([1 / 4 - 4 / 9, 3 / 5 - 4 / 9])
+    assert bound.cells(rows.documents)[0].values(rows.documents.won(rows.scores)) == pytest.approx(
+        [1 / 4 - 4 / 9, 3 / 5 - 4 / 9]
+    )
     assert bound.measure(rows) == pytest.approx(3 / 5 - 4 / 9)
 
 

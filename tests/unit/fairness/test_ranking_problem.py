@@ -16,6 +16,7 @@ from fairbound.fairness.rankings.pair_objective import hinge_sums
 from fairbound.methods import ALM, MultiplierModel
 from fairbound.models.mlp import MLP
 from fairbound.problems.problem import Draws
+from fairbound.ranking import by_query
 from fairbound.testing import check_gradient, check_repeatable, check_resume, check_stacked
 
 BOUNDS = (
@@ -418,3 +419,11 @@ def test_alm_touches_the_cells_of_its_batches_and_meets_what_can_be_met():
         fb.solve(made, "ssl_alm", budget="1 steps")
     with pytest.raises(OptionError, match="cannot be stacked"):
         made.start((0, 1))
+
+
+def test_the_pairs_won_are_counted_once_for_a_point_of_every_query(monkeypatch):
+    made = problem(stated=("query_pairwise_parity <= 0.3",))
+    counted, wins = [], by_query.wins
+    monkeypatch.setattr(by_query, "wins", lambda *args: counted.append(1) or wins(*args))
+    made.evaluate(made.start((0,)))
+    assert len(counted) == 1

@@ -208,7 +208,9 @@ class QueryPairwiseParity(RankingBound):
 
     def measure(self, rows: Scored) -> float:
         assert rows.scores is not None
-        return max(float(made.values(rows.scores).max()) for made in self.cells(self._documents(rows)))
+        documents = self._documents(rows)
+        won = documents.won(rows.scores)
+        return max(float(made.values(won).max()) for made in self.cells(documents))
 
     def judge(self, rows: Scored, alpha: float) -> Finding:
         return judge_every_query(self, rows, self._documents(rows))

@@ -152,7 +152,8 @@ def judge_every_query(bound: Any, rows: Scored, documents: Documents) -> Finding
     except EmptyGroupError as error:
         return base | nothing_found(str(error))
     assert rows.scores is not None
-    values = np.concatenate([cells.values(rows.scores) for cells in made])
+    won = documents.won(rows.scores)
+    values = np.concatenate([cells.values(won) for cells in made])
     names = [(cells, i) for cells in made for i in range(len(cells))]
     worst = np.argsort(-values, kind="stable")[:MOST_CELLS]
     value, broken = float(values.max()), int((values > float(bound.bound)).sum())

@@ -75,10 +75,10 @@ class QueryCells:
         """(c,) the cells of the queries (B,), one query after another."""
         return ragged(self.starts[numbers], np.diff(self.starts)[numbers])
 
-    def values(self, scores: np.ndarray) -> np.ndarray:
-        """(C,) exact excess of each cell's share over its query's, for scores (n,) of the sorted documents."""
+    def values(self, won: np.ndarray) -> np.ndarray:
+        """(C,) exact excess of each cell's share over its query's. won: (n,) of `Documents.won`."""
         d = self.documents
-        lost = d.lower - by_query.wins(scores, d.relevance, d.starts, np.ones((len(d), 1)))[0][:, 0]
+        lost = d.lower - won
         inside = self.of_document >= 0
         own = np.bincount(self.of_document[inside], weights=lost[inside], minlength=len(self)) / self.pairs
         return own - (by_query.sums(lost, d.starts) / np.maximum(d.pairs, 1))[self.query]
