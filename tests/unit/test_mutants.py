@@ -111,7 +111,7 @@ MUTANTS = {
     "lower error: rows as near a threshold as rounding": Mutant("fairness/lines/lower_error.py", "CLEAR = 4e-6", "CLEAR = 4e-12", "unit/fairness/test_lower_error.py"),
     "regression: the usual penalty": Mutant("estimators/linear/penalty.py", "PENALTY = 100.0", "PENALTY = 10.0", "unit/estimators/test_regressor.py"),
     "regression: flat bounds under the usual penalty": Mutant("estimators/linear/penalty.py", "STEEP = 10.0", "STEEP = 0.01", "unit/estimators/test_regressor.py"),
-    "regression: linear bounds kept with a margin": Mutant("estimators/linear/penalty.py", "MARGIN = 1e-5", "MARGIN = 0.005", "unit/estimators/test_regressor.py"),
+    "regression: linear bounds kept with a margin": Mutant("estimators/linear/penalty.py", "MARGIN = 1e-5", "MARGIN = 0.005", "unit/estimators/test_regressor.py::test_rounds_alone_reach_the_least_error_under_a_bound_two_hundred_thousandths_tighter"),
     "weight decay: points compared by the loss alone": Mutant("estimators/linear/weight_decay.py", "f=found.f + more", "f=found.f", "unit/estimators/test_weight_decay.py"),
     "full_batch: shares the wrong way": Mutant("fairness/objectives.py", "return 1 - self.share, self.share", "return self.share, 1 - self.share", "claims/test_full_batch.py"),
     "sharpness not raised": Mutant("fairness/compiled/forms.py", "else factor * value", "else value", "claims/test_full_batch.py"),
