@@ -112,6 +112,11 @@ class Plan:
         """The distinct row functions that the columns average."""
         return tuple(dict.fromkeys(c.function for c in self.columns))
 
+    def cells_averaging(self, function: Function) -> np.ndarray:
+        """(k,) the cells over whose rows a row function is averaged."""
+        own = [np.arange(c.offset, c.offset + c.cells) for c in self.columns if c.function == function]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *own])
+
     @cached_property
     def beyond_means(self) -> bool:
         """Whether something else is computed than contrasts of cell means and of their ratios, the objective among them

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +32,9 @@ from fairbound.problems.problem import Evaluation, Weights
 
 MOST_ROWS = 1 << 17
 """With more rows, going slice by slice is as quick and needs less memory."""
+
+MOST_CONTRASTS = 1 << 24
+"""Numbers in A, at most: with more, as between hundreds of groups, it takes too much memory."""
 
 
 @dataclass(frozen=True)
@@ -53,26 +57,15 @@ class OnePass:
     last: list[Tensor] = field(default_factory=list)
 
     @classmethod
-    def of(cls, problem: Any, batch: Batch, most_cells: int = 0) -> OnePass | None:
+    def of(cls, problem: Any, batch: Batch) -> OnePass | None:
         """Under the surrogates as they were stated; None for problems that the module's docstring does not cover, and
-        for more cells than features where these times the rows are more than `most_cells`."""
-        model, plan, row_sums = problem.model, problem.plan, batch.row_sums
-        X = batch.features
-        if type(model) is not MLP or model.hidden or model.outputs > 1 or not isinstance(X, Tensor):
+        for more cells than features."""
+        model, plan, X = problem.model, problem.plan, batch.features
+        if not is_covered(problem, batch) or not isinstance(X, Tensor):
             return None
-        others = plan.beyond_means or not problem.contrasts.linear or not problem.shards.alone
-        if others or not isinstance(row_sums, StratifiedSums):
+        if plan.n_cells > model.features or (1 + plan.m) * plan.n_cells > MOST_CONTRASTS:
             return None
-        rates = [f for f in plan.functions if f != LOSS]
-        sigmoids = all(isinstance(f, RowFunction) and f.surrogate == "sigmoid" and f.table for f in rates)
-        if (
-            batch.size > MOST_ROWS
-            or (plan.n_cells > model.features and plan.n_cells * batch.size > most_cells)
-            or not sigmoids
-            or len({f.sharpness for f in rates}) != 1
-        ):
-            return None
-        joint, y = int(problem.joint is not None), batch.targets
+        joint = int(problem.joint is not None)
         A = torch.zeros(1 + plan.m, plan.n_cells, dtype=torch.float64)
         stated = problem.joint if joint else problem.contrasts
         A[1 - joint :] = stated.matrix
@@ -80,13 +73,11 @@ class OnePass:
         bounds[1 - joint :] = stated.bounds
         none, C, of_losses = sums_of_decisions(problem, batch)
         of_loss = batch.objective.double()
-        for rows, weight in of_losses:
-            own = A @ weight
-            if not joint or own[1:].any():
-                return None
+        for rows, cells, weight in of_losses:
             of_loss = of_loss.clone()
-            of_loss[rows] = own[0]
-        return cls(X, y, problem.loss, model.bias, none, C, A, bounds, of_loss, rates[0].sharpness)
+            of_loss[rows] = A[0, cells] @ weight
+        sharpness = next(f.sharpness for f in plan.functions if f != LOSS)
+        return cls(X, batch.targets, problem.loss, model.bias, none, C, A, bounds, of_loss, sharpness)
 
     def steeper(self, factor: float) -> OnePass:
         """Under surrogates `factor` times as steep."""
@@ -137,25 +128,47 @@ class OnePass:
         return torch.addmv(self.none, self.each, p)
 
 
-def sums_of_decisions(problem: Any, batch: Batch) -> tuple[Tensor, Tensor, list[tuple[slice, Tensor]]]:
+def is_covered(problem: Any, batch: Batch) -> bool:
+    """Whether the module's docstring covers a problem and the batch of all of its rows, however many cells there are."""
+    model, plan = problem.model, problem.plan
+    if type(model) is not MLP or model.hidden or model.outputs > 1 or not isinstance(batch.features, Tensor):
+        return False
+    others = plan.beyond_means or not problem.contrasts.linear or not problem.shards.alone
+    if others or not isinstance(batch.row_sums, StratifiedSums) or batch.size > MOST_ROWS:
+        return False
+    rates = [f for f in plan.functions if f != LOSS]
+    sigmoids = all(isinstance(f, RowFunction) and f.surrogate == "sigmoid" and f.table for f in rates)
+    if not sigmoids or len({f.sharpness for f in rates}) != 1:
+        return False
+    bounded = np.isin(plan.index[plan.coefficient != 0], plan.cells_averaging(LOSS)).any()
+    return LOSS not in plan.functions or (problem.joint is not None and not bounded)
+
+
+def sums_of_decisions(problem: Any, batch: Batch) -> tuple[Tensor, Tensor, list[tuple[slice, np.ndarray, Tensor]]]:
     """(K,) the means of a plan's cells where no row of a whole batch is decided positive, and (K, n) what each row adds to
-    them that is, float64; and of each slice of rows the weights (K, rows) of their losses, which are in neither.
+    them that is, float64; and of each slice of rows the cells (k,) of mean losses, which are in neither, and the weights
+    (k, rows) of the rows' losses in these.
 
     A cell's weights add up to 1 as far as float64 goes, so that equal rates differ by no more."""
     plan, row_sums, y = problem.plan, batch.row_sums, batch.targets
     none = torch.zeros(plan.n_cells, dtype=torch.float64)
     each = torch.zeros(plan.n_cells, batch.size, dtype=torch.float64)
     of_losses, mass = [], torch.zeros(plan.n_cells, dtype=torch.float64)
+    own = [plan.cells_averaging(function) for function in plan.functions]
     shares = row_sums.spread(torch.eye(plan.n_cells, dtype=problem.dtype))  # type: ignore[union-attr]
     for rows, weights in row_sums.weights_of_rows(shares):  # type: ignore[union-attr]
-        for function, part in zip(plan.functions, weights, strict=True):
-            weight = part.double()
-            mass += weight.sum(1)
+        for function, cells, part in zip(plan.functions, own, weights, strict=True):
+            weight = part[cells].double()
+            mass[cells] += weight.sum(1)
             if function == LOSS:
-                of_losses.append((rows, weight))
+                of_losses.append((rows, cells, weight))
                 continue
             (no_0, yes_0), (no_1, yes_1) = function.table  # type: ignore[union-attr, misc]
-            none += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1)
-            each[:, rows] += weight * (yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
+            none[cells] += (weight * (no_0 + (no_1 - no_0) * y[rows])).sum(1)
+            each[cells, rows] = weight.mul_(yes_0 - no_0 + (yes_1 - no_1 - yes_0 + no_0) * y[rows])
     by = torch.where(mass > 0, 1 / mass, 0.0)
-    return none * by, each.mul_(by.unsqueeze(1)), [(rows, weight * by.unsqueeze(1)) for rows, weight in of_losses]
+    return (
+        none * by,
+        each.mul_(by.unsqueeze(1)),
+        [(rows, cells, weight * by[cells, None]) for rows, cells, weight in of_losses],
+    )

@@ -47,6 +47,9 @@ MOST = 2_000_000
 MOST_TURNS = 1 << 22
 """Such rows times bounds, at most: with more, lines take too long."""
 
+JUDGED = 1 << 21
+"""Bounds times stretches of a line that are judged at once, at most."""
+
 FLAT, SAME, CLEARLY = 1e-6, 1e-10, 1e-6
 """The least share of the reach that a stretch must have, the difference of error rates that is rounding, and the share of
 what exceeds bounds that is."""
@@ -68,7 +71,7 @@ def fewer_wrong(problem: Any, x: Tensor) -> Tensor:
     spread = float(whole.scores(x).std())
     axes = even_axes(curvature) * spread
     near = (whole.scores(x).abs() <= WIDE * max(REACHES) * spread).nonzero()[:, 0]
-    if len(near) * len(whole.turns) > MOST_TURNS:
+    if len(near) * whole.height > MOST_TURNS:
         return x
     rows = plain_array(whole.features[near])
     columns = axes.astype(rows.dtype) @ (np.hstack([rows, np.ones_like(rows[:, :1])]) if whole.bias else rows).T
@@ -92,8 +95,13 @@ def missed(states: np.ndarray) -> np.ndarray:
 
 def better(found: np.ndarray, state: np.ndarray) -> np.ndarray:
     """(...,) whether states (1 + m, ...) surely miss bounds less than a state (1 + m,), or no more at no more wrong decisions."""
-    over, now = missed(found), missed(state)
-    return (over < (1 - CLEARLY) * now) | ((over <= now) & (found[0] <= state[0] + SAME))  # type: ignore[no-any-return]
+    return _better(missed(found), found[0], state)
+
+
+def _better(over: np.ndarray, wrong: np.ndarray, state: np.ndarray) -> np.ndarray:
+    """`better`, of what is missed and the error rates (...,)."""
+    now = missed(state)
+    return (over < (1 - CLEARLY) * now) | ((over <= now) & (wrong <= state[0] + SAME))  # type: ignore[no-any-return]
 
 
 def even_axes(curvature: Tensor) -> np.ndarray:
@@ -149,19 +157,31 @@ def fewest(
     order = t.argsort()
     crossed = crossed[order]
     ends, summed, here = stretches_of(t[order], turns[:, crossed] * np.sign(along[crossed]), reach, sums)
-    states = judged(summed)
+    over, wrong = _over_and_wrong(summed, judged, len(than))
     length = ends[1:] - ends[:-1]
-    good = better(states, than) & (length > FLAT * reach)
+    good = _better(over, wrong, than) & (length > FLAT * reach)
     good[here] = False
     stretches = np.nonzero(good)[0]
     if not len(stretches):
         return None
-    over = missed(states[:, stretches])
+    over = over[stretches]
     stretches = stretches[over <= (1 + CLEARLY) * over.min()]
-    wrong = states[0, stretches]
+    wrong = wrong[stretches]
     stretches = stretches[wrong <= wrong.min() + SAME]
     longest = stretches[length[stretches].argmax()]
     return float(ends[longest] + ends[longest + 1]) / 2, summed[:, longest]
+
+
+def _over_and_wrong(summed: np.ndarray, judged: Judged, height: int) -> tuple[np.ndarray, np.ndarray]:
+    """What the stretches of sums (S, c) miss the bounds by, as of `missed`, and their error rates, (c,) each. height: of
+    how many numbers `judged` makes a state, of which no more than JUDGED are held at once."""
+    over, wrong = np.empty((2, summed.shape[1]))
+    step = max(1, JUDGED // height)
+    for first in range(0, summed.shape[1], step):
+        some = slice(first, first + step)
+        states = judged(summed[:, some])
+        over[some], wrong[some] = missed(states), states[0]
+    return over, wrong
 
 
 def stretches_of(
