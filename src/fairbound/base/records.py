@@ -93,12 +93,26 @@ def plain(value: Any) -> Any:
     return value
 
 
+LONG = 10_000
+"""Vectors of more numbers stay tensors in memory, where a list takes eight times as much."""
+
+
+def _held(value: Any) -> Any:
+    """`value` as `plain` gives it, but for long tensors of finite numbers, which stay tensors."""
+    if isinstance(value, dict):
+        return {str(k): _held(v) for k, v in value.items()}
+    if hasattr(value, "isfinite") and value.numel() > LONG and bool(value.isfinite().all()):
+        return value.detach().cpu()
+    return plain(value)
+
+
 _ROW = b'{"step"'  # how a row of a run begins
 
 
 @dataclass
 class Recorder:
-    """Keeps records in memory and, where `path` is given, appends each as one JSON line.
+    """Keeps records in memory, as JSON can hold them but for vectors of more than LONG numbers, and, where `path` is given,
+    appends each as one JSON line.
 
     A full disk does not stop a run: the write is tried once more at the next record, the rows stay in memory, and
     one `RuntimeWarning` says so. The file never keeps a part of a line. `unwritten` counts the rows that it lacks;
@@ -116,7 +130,7 @@ class Recorder:
             self.start = _whole_lines(self.path)
 
     def add(self, row: dict[str, Any]) -> None:
-        self.rows.append(plain(row))
+        self.rows.append(_held(row))
         self.unwritten += 1
         self._write()
 
@@ -135,7 +149,7 @@ class Recorder:
     def _write(self) -> None:
         if self.path is None or not self.unwritten:
             return
-        text = "".join(json.dumps(r, allow_nan=False) + "\n" for r in self.rows[-self.unwritten :])
+        text = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in self.rows[-self.unwritten :])
         before = self.path.stat().st_size if self.path.is_file() else None
         try:
             with open(self.path, "a", encoding="utf-8") as file:

@@ -73,4 +73,4 @@ def first_reached(at: Floats, within: np.ndarray) -> float | None:
 
 def floats(values: Sequence[float | None]) -> np.ndarray:
     """The values as an array, NaN for None."""
-    return np.array([np.nan if v is None else v for v in values], dtype=float)
+    return np.array(values, dtype=float)

@@ -31,7 +31,7 @@ from fairbound.estimators.corrections.last_intercept import (
     met_by_intercept,
 )
 from fairbound.estimators.facts.fit_report import fit_report
-from fairbound.estimators.facts.trajectory import trajectory
+from fairbound.estimators.facts.trajectory import lasting, trajectory
 from fairbound.estimators.group_rule import Learnt, with_rule
 from fairbound.estimators.judged_rows import LabelledRows
 from fairbound.estimators.linear.swept_intercept import swept_intercept
@@ -182,7 +182,7 @@ class ClassifierTraining:
         learnt = Learnt(
             self._model,
             trained.solution.x[: self._model.n],
-            trained.solution,
+            lasting(trained.solution),
             trajectory(trained.solution.records, records_under or plan),
             fit_report(
                 trained, self.seed, estimator.encoder_report_, notes, rows.groups, estimator.encoder_, rows.codes

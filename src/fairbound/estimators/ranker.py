@@ -19,7 +19,7 @@ from fairbound.base.undoing import undone_on_failure
 from fairbound.estimators.certificates.certifying import fit_certified
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.facts.fit_warnings import encoding_words, missing_group_words
-from fairbound.estimators.facts.trajectory import trajectory
+from fairbound.estimators.facts.trajectory import lasting, trajectory
 from fairbound.estimators.judged_rows import DocumentRows
 from fairbound.estimators.parameter_checks import check_options
 from fairbound.estimators.ranker_training import report, train_ranker
@@ -114,11 +114,11 @@ class FairRanker(TrainedEstimator, BaseEstimator):
         seed = seed_of(self.random_state)
         trained = train_ranker(self, build, rows.query, limit, seed, x0)
         trained = trained._replace(notes=[*notes, *trained.notes])
-        self.solution_, self.fit_report_ = trained.solution, report(trained, seed, self.encoder_report_)
+        self.solution_, self.fit_report_ = lasting(trained.solution), report(trained, seed, self.encoder_report_)
         self.x_ = self.solution_.x
         if isinstance(self.model_, ModuleModel):
             self.model_.bind(self.x_)
-        self.trajectory_ = trajectory(self.solution_.records, trained.problem)
+        self.trajectory_ = trajectory(trained.solution.records, trained.problem)
         for said in [
             *encoding_words(self.fit_report_["encoding"]),
             *missing_group_words(groups.unknown(), ranked=True),

@@ -23,7 +23,7 @@ from fairbound.estimators.choosing import chosen
 from fairbound.estimators.conventions import TrainedEstimator, on_few_threads, seed_of, timed
 from fairbound.estimators.facts.fit_report import fit_report
 from fairbound.estimators.facts.fit_warnings import ROUNDING, missed_words, warn_of_fit
-from fairbound.estimators.facts.trajectory import trajectory
+from fairbound.estimators.facts.trajectory import lasting, trajectory
 from fairbound.estimators.judged_rows import NumberRows
 from fairbound.estimators.linear.penalty import penalised
 from fairbound.estimators.parameter_checks import check_options
@@ -171,7 +171,7 @@ class FairRegressor(TrainedEstimator, RegressorMixin, BaseEstimator):
         problem, room = trained.problem, torch.zeros(trained.problem.m, dtype=torch.float64)
         budget = trained.budget
         for tries_left in range(TRIES if exact else 0, -1, -1):
-            self.solution_, self.x_ = trained.solution, trained.solution.x
+            self.solution_, self.x_ = lasting(trained.solution), trained.solution.x
             predicted = self.predict(X)
             over = np.zeros(len(self.constraints_))
             for i, (bound, value) in enumerate(self._values(predicted, groups, weights, targets)):

@@ -338,8 +338,9 @@ class FairProblem(Reported, BaseProblem):
             else:
                 g, _ = self.contrasts.values(q)
         if self.m:
-            g = self.contrasts.levelled(g, q)
-            extra["stated"] = self._stated(q, g).to(g.dtype)
+            raw = self.contrasts.raw(q)
+            g = self.contrasts.levelled(g, q, raw[0])
+            extra["stated"] = self._stated(raw, g).to(g.dtype)
         check_finite(f, lambda: "the loss over all rows is not finite at this point; lower the step size.")
         return Measured(f, g, extra)
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from torch import Tensor
 
 from fairbound.base.records import Counts
 from fairbound.base.seeds import seeds_of
+from fairbound.base.series import floats
 from fairbound.methods import algorithm as algorithm_named
 from fairbound.methods.method import Method, State, check_needs, has_step_size
 from fairbound.problems.problem import Problem
@@ -35,7 +37,8 @@ class Solution:
     that iterate has.
     message: the verdict in words, with advice.
     method: what solved it; None where that is not known.
-    records: one row per evaluation; steps, seconds (training only), counts; stopped: "budget", "interrupted", or
+    records: one row per evaluation, of plain data, but for the values and multipliers of more than 10,000 constraints, which
+    are tensors; steps, seconds (training only), counts; stopped: "budget", "interrupted", or
     "halted" by the method itself, whose state says that it is `halted`.
     """
 
@@ -198,7 +201,9 @@ def _divergence(run: Run) -> str:
     rows = run.recorder.rows
     if not rows or not all(isinstance(row.get("train", {}).get("f"), float) for row in (rows[0], rows[-1])):
         return ""
-    (f, before), (last, after) = ((row["train"]["f"], max(0.0, *row["train"]["g"])) for row in (rows[0], rows[-1]))
+    (f, before), (last, after) = (
+        (row["train"]["f"], float(np.max(floats(row["train"]["g"]), initial=0.0))) for row in (rows[0], rows[-1])
+    )
     if not (last > f and after > before):
         return ""
     return (

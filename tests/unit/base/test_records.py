@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from fairbound.base import records
 from fairbound.base.files import sum_of_content
 from fairbound.base.records import Clock, Counts, Recorder, hardware, plain, read_records, versions
 
@@ -157,3 +158,13 @@ def test_a_checksum_of_content_is_the_same_before_and_after_it_is_written():
     read = json.loads(json.dumps(content))
     assert sum_of_content(content) == sum_of_content(read) == sum_of_content(read | {"checksum": "other"})
     assert sum_of_content(read | {"b": [1, 2.6]}) != sum_of_content(read)
+
+
+def test_long_vectors_stay_tensors_in_memory_and_are_numbers_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "LONG", 3)
+    recorder = Recorder(tmp_path / "r.jsonl")
+    long, short = torch.arange(4.0), torch.arange(3.0)
+    recorder.add({"step": 0, "train": {"g": long, "h": short, "i": torch.tensor([1.0, math.nan, 0.0, 2.0])}})
+    held = recorder.rows[0]["train"]
+    assert torch.equal(held["g"], long) and held["h"] == [0.0, 1.0, 2.0] and held["i"] == [1.0, None, 0.0, 2.0]
+    assert read_records(tmp_path / "r.jsonl") == [{"step": 0, "train": held | {"g": [0.0, 1.0, 2.0, 3.0]}}]

@@ -51,8 +51,10 @@ class PlanContrasts:
             plan.index.shape[1] == 2 and bool(np.all(plan.coefficient == [1.0, -1.0]))
         )
 
-        if self.is_difference:
+        self._paired = self.linear and plan.index.shape[1] == 2
+        if self._paired:
             self._first, self._second = self.index.T.contiguous()
+            self._of_first, self._of_second = self.coefficient.T.contiguous()
 
     def extended(self, q: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """q with the ratios after it, the ratios (NaN where they divide by 0), and their denominators."""
@@ -66,6 +68,9 @@ class PlanContrasts:
         """q (..., Q - R) -> g (..., m), and what the derivatives need where they depend on q."""
         if self.is_difference:
             return q.index_select(-1, self._first) - q.index_select(-1, self._second) - self.bounds, None
+        if self._paired:
+            first, second = q.index_select(-1, self._first), q.index_select(-1, self._second)
+            return first * self._of_first + second * self._of_second - self.bounds, None
         q, quotients, below = self.extended(q)
         if self.linear:
             return (q[..., self.index] * self.coefficient).sum(-1) - self.bounds, None
@@ -118,25 +123,24 @@ class PlanContrasts:
         dg = self._weighted(dq, memo.compared)
         return dg if memo.defined is None else torch.where(memo.defined, dg, 0.0)
 
-    def levelled(self, g: Tensor, q: Tensor) -> Tensor:
+    def levelled(self, g: Tensor, q: Tensor, raw: Tensor) -> Tensor:
         """g (..., m) at q (..., Q - R), where contrasts that are 0 but for the rounding of q are 0: else a bound of 0 would
-        refuse equal rates."""
+        refuse equal rates. raw: the sums of all contrasts, as of `raw`."""
         m = len(self.index)
         sums = g[..., :m] + self.bounds
-        if bool((sums.abs() > _rounding(q)).all()):
+        if bool((sums.abs_() > _rounding(q)).all()):
             return g
-        level = torch.where(self.raw(q, np.arange(m))[0] == 0, 0 - self.bounds.to(g.dtype), g[..., :m])
-        return torch.cat([level, g[..., m:]], dim=-1)
+        level = torch.where(raw == 0, 0 - self.bounds.to(g.dtype), g[..., :m])
+        return level if m == g.shape[-1] else torch.cat([level, g[..., m:]], dim=-1)
 
-    def raw(self, q: Tensor, contrasts: np.ndarray) -> tuple[Tensor, Tensor]:
-        """The sums (..., r) of some contrasts, 0 where they are so but for the rounding of q, and their terms (..., r, t)
-        without coefficients, 0 where unused; NaN where a ratio divides by 0. q: (..., Q - R)."""
-        rows = (
-            slice(None) if len(contrasts) == len(self.index) else torch.as_tensor(contrasts, device=self.index.device)
-        )
+    def raw(self, q: Tensor, contrasts: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
+        """The sums (..., r) of some contrasts, of all by default, 0 where they are so but for the rounding of q, and their
+        terms (..., r, t) without coefficients, 0 where unused; NaN where a ratio divides by 0. q: (..., Q - R)."""
+        every = contrasts is None or len(contrasts) == len(self.index)
+        rows = slice(None) if every else torch.as_tensor(contrasts, device=self.index.device)
         if self.is_difference:
             first, second = q.index_select(-1, self._first[rows]), q.index_select(-1, self._second[rows])
-            terms = torch.stack([first, second], dim=-1)
+            terms = torch.stack([first, second]).movedim(0, -1)  # of many contrasts quicker than side by side
             return _level(first - second, first.abs() + second.abs(), q), terms
         memo = None if self.linear else self.values(q)[1]
         q = self.extended(q)[0]

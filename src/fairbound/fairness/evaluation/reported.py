@@ -48,7 +48,7 @@ class Reported(Verbs):
                 q = own.true_means(scores, batch)
             if self.plan.beyond_means:
                 _, g, q = own._beyond_means(x.double(), batch, scores, measured.f.double(), q)
-            extra["stated"] = own._stated(q, g)
+            extra["stated"] = own._stated(own.contrasts.raw(q), g)
         return Measured(measured.f, measured.g, extra)
 
     def _beyond_means(
@@ -80,14 +80,17 @@ class Reported(Verbs):
             share = share + (objective[..., own] * right).sum(-1)
         return {"accuracy": self.shards.sum(share)}
 
-    def _stated(self, q: Tensor, g: Tensor) -> Tensor:
-        """(..., bounds) the value of each stated bound, from quantities (..., Q - R) and constraints."""
+    def _stated(self, raw: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
+        """(..., bounds) the value of each stated bound, from the sums and terms of all contrasts, as of
+        `PlanContrasts.raw`, and the constraints (..., m)."""
+        sums, terms = raw
         out = []
         for number, bound in enumerate(self.plan.notions):
             rows = self.plan.rows_of(number)
             contrasts = rows[rows < len(self.plan.index)]
             if len(contrasts):
-                out.append(bound.value_of(*self.contrasts.raw(q, contrasts)))
+                some = slice(None) if len(contrasts) == sums.shape[-1] else torch.as_tensor(contrasts, device=g.device)
+                out.append(bound.value_of(sums[..., some], terms[..., some, :]))
             else:
                 out.append(bound.value_of(g[..., rows] + bound.bound, None))
         return torch.stack(out, dim=-1)
