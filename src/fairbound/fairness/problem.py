@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -48,6 +49,9 @@ CONVEX = (LOGISTIC, HINGE, SQUARED, SQUARED_MARGIN)
 CURVATURE_ROWS = 50_000
 MOST_CURVED = 2000
 """Second moments of the features are taken over so many rows at most, and for so many parameters at most."""
+MOST_CONSTRAINTS = 2_000_000
+"""Constraints of all bounds, at most, as between all pairs of 1,400 groups: vectors of more take tens of gigabytes in a
+fit."""
 
 
 class FairProblem(Reported, BaseProblem):
@@ -71,7 +75,8 @@ class FairProblem(Reported, BaseProblem):
         same numbers in all of them, and functions, gradients and measures are those of the whole table. Bounds that are
         no sums over rows, as those on areas under ROC curves, are refused then.
 
-    Raises: DataError for rows that cannot be used; NonFiniteError, from the verbs, naming batch, group and constraint.
+    Raises: DataError for rows that cannot be used; OptionError for bounds of more than MOST_CONSTRAINTS constraints;
+    NonFiniteError, from the verbs, naming batch, group and constraint.
     """
 
     bounds: Tensor
@@ -361,7 +366,25 @@ def _compiled(
     if compared and not groups.attributes:
         raise DataError(f"{compared[0]!r} needs sensitive features, but none were given.")
     occurring = shards.gather(Occurring.of(groups, y))
-    return compile_plan(bounds, reduce(Occurring.merge, occurring), None, classes, objective=objective)
+    plan = compile_plan(bounds, reduce(Occurring.merge, occurring), None, classes, objective=objective)
+    if plan.m > MOST_CONSTRAINTS:
+        raise OptionError(_too_many(plan))
+    return plan
+
+
+def _too_many(plan: Plan) -> str:
+    """What is said of a plan of more than MOST_CONSTRAINTS constraints, and of the bound that has most of them."""
+    largest = int(np.bincount(plan.notion_of).argmax())
+    bound = plan.notions[largest]
+    advice = "Leave out groups of few rows (fewest=50 in the brackets of the bound), or merge groups."
+    if getattr(bound, "against", "") == "pairwise":
+        with suppress(OptionError):
+            other = replace(bound, against="overall")
+            advice = f"State {other.text!r}, which compares each group with all rows. Or l{advice[1:]}"
+    return (
+        f"{bound.text!r} makes {len(plan.rows_of(largest)):,} comparisons between groups, and training holds at most {MOST_CONSTRAINTS:,} "
+        f"in all. {advice}"
+    )
 
 
 def _joint_domain(n: int, domain: Domain, plan: Plan) -> Domain:

@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairbound.base.errors import OptionError
+from fairbound.fairness import problem as fair
 from fairbound.fairness.evaluation import one_pass
 from fairbound.fairness.lines import counted_rows, fewer_wrong
 from fairbound.fairness.lines.counted_rows import CountedRows
@@ -123,3 +125,17 @@ def test_no_matrix_of_pairs_times_groups_is_made_where_it_would_be_too_large(mon
     other = problem_of("demographic_parity <= 0.1", Accuracy(0.5), features=70)
     assert other.one_pass(x, other.full()) is None
     torch.testing.assert_close(other.values(x, other.full()).g, whole.g, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("stated", "other"),
+    [("demographic_parity[fewest=5] <= 0.1", "demographic_parity[overall,fewest=5] <= 0.1"), ("f1_parity <= 0.1", "")],
+)
+def test_more_constraints_than_can_be_held_are_refused_with_what_to_state_in_their_place(stated, other, monkeypatch):
+    assert fair.MOST_CONSTRAINTS >= 1000 * 999
+    monkeypatch.setattr(fair, "MOST_CONSTRAINTS", 20 * 19 - 1)
+    with pytest.raises(OptionError, match=r"makes 380 comparisons .* at most 379 .*merge groups") as refused:
+        problem_of(stated, groups=20)
+    assert repr(stated) in str(refused.value) and ("all rows" in str(refused.value)) is bool(other)
+    if other:
+        assert repr(other) in str(refused.value) and problem_of(other, groups=20).m == 40
