@@ -21,6 +21,7 @@ from fairbound.estimators import problems, training
 from fairbound.estimators.linear import full_batch
 from fairbound.estimators.networks.last_layer import last_layer
 from fairbound.fairness.objectives import Accuracy
+from fairbound.methods.full_batch_alm import LEAST, _by_secant
 from fairbound.models.model import MLP
 from fairbound.problems.problem import Draws
 from twelve_rows import convex_fair
@@ -165,6 +166,55 @@ def test_offsets_go_a_share_of_the_way_at_the_last_sharpness():
             fb.FullBatchALM(relaxation=wrong)
 
 
+@pytest.mark.parametrize("pace", [0.5, 1.0, 2.5, 6.0])
+def test_a_secant_closes_a_gap_that_changes_at_one_pace(pace):
+    """A gap e(c) = 1 - pace c, whose offset goes all the way first, is closed by the second step, where that is at least LEAST
+    of the way and not more than all of it; else the step is cut there. What does not fall is followed as before."""
+    one, offset, share = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), torch.ones(1)
+    before = one - pace * offset
+    offset = offset + share * before
+    gap = one - pace * offset
+    share = _by_secant(share, before, gap, 1.0)
+    assert share == pytest.approx(min(1 / pace, 1.0))
+    assert float(one - pace * (offset + share * gap)) == pytest.approx(0.0 if pace >= 1 else (1 - pace) ** 2)
+    assert float(_by_secant(share, gap, 2 * gap, 1.0)) == float(share) == float(_by_secant(share, 0 * gap, gap, 1.0))
+    far = _by_secant(one, one, torch.full_like(one, -99.0), 0.5)
+    assert float(far) == pytest.approx(0.5 * LEAST)
+
+
+def test_offsets_of_a_gentle_surrogate_settle_where_few_rows_are_bounded():
+    """The rates of the small group's rare positives change several times as fast as their gentle surrogate: offsets that go all
+    the way send the model to and fro until the last of 40 rounds (as multipliers of the metric do, which know no secant)."""
+    rng = np.random.default_rng(0)
+    small = rng.random(6000) < 0.1
+    X = rng.normal(size=(6000, 3)) + np.outer(small, [0, 1, 0])
+    y = (X @ [1, 1, 0.5] + 0.5 * rng.logistic(size=6000) > 3.5).astype(int)
+    options = {"objective": "loss", "weight_decay": 0, "options": fb.TableOptions(knots=0)}
+    model = fb.FairClassifier("equal_opportunity <= 0.03", algorithm="full_batch_alm:rates", **options)
+    model.fit(X, y, np.where(small, "a", "b"))
+    assert model.fit_report_["feasible"] and model.fit_report_["steps"] <= 20
+
+
+def test_auto_takes_gentle_surrogates_of_decisions_unless_accuracy_is_all_that_is_asked_for():
+    """Those are hardly nearer to the error rate than the loss is, so that it stays at the lowest loss there."""
+    X, y, group = one_hot(600, 0)
+    for objective, last in (("auto", 1.0), ("loss", 1.0), ("accuracy", 8.0)):
+        fair = fb.FairClassifier("demographic_parity <= 0.1", objective=objective).fit(X, y, group)
+        assert fair.solution_.method.sharpness[-1] == last and fair.solution_.method.dual_values == "shifted"
+        assert bool(fair.fit_report_["optimality"]["error_share"]) == (objective == "accuracy")
+    features = fb.TableEncoder().fit_transform(X)
+    usual, number = fb.FullBatchALM(), {"loss": "squared", "dtype": torch.float64}
+    of = {
+        "numbers": fb.FairProblem(MLP(features.shape[1]), features, y, group, TIGHT, **number),
+        "classes": fb.FairProblem(MLP(features.shape[1]), features, y, None, "error of class 1 <= 0.1"),
+        "few rows": fb.FairProblem(MLP(1), (features[:, :1] > 0).astype(float), y, group, TIGHT),
+        "rates": fb.FairProblem(MLP(features.shape[1]), features, y, group, TIGHT),
+    }
+    for name, problem in of.items():
+        method = full_batch.suited(usual, problem, "auto")
+        assert method.dual_values == "shifted" and method.sharpness == ((1.0,) if name == "rates" else usual.sharpness)
+
+
 @pytest.mark.filterwarnings("ignore:Column .* is the sensitive attribute")  # the group is a feature on purpose
 @pytest.mark.parametrize(
     ("seed", "bound"), [(0, 0.02), *(pytest.param(*p, marks=pytest.mark.long) for p in ((0, 0.1), (1, 0.02), (1, 0.1)))]
@@ -207,8 +257,9 @@ def test_accuracy_rises_and_the_order_of_scores_is_kept():
     area = {name: roc_auc_score(y, model.decision_function(X)) for name, model in of.items()}
     assert accuracy["loss"] < accuracy["accuracy"] and accuracy["loss"] <= accuracy["auto"]
     assert area["auto"] >= area["loss"] - full_batch.AUC_LOSS
-    losses = {name: model.fit_report_["train_loss"] for name, model in of.items()}
-    assert losses["loss"] < losses["accuracy"]
+    method = of["accuracy"].set_params(objective="loss", algorithm=fb.FullBatchALM(dual_values="shifted"))
+    loss = of["accuracy"].fit_report_["train_loss"]
+    assert method.fit(X, y, group).fit_report_["train_loss"] < loss
 
 
 def test_without_a_bound_the_lowest_loss_is_that_of_logistic_regression():

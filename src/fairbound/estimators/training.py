@@ -26,7 +26,7 @@ from torch import Tensor
 from fairbound.base.names import count_of
 from fairbound.estimators.choosing import Chosen, Refined
 from fairbound.estimators.linear.auc_training import ranks_only, warn_of_pairs, with_best_threshold
-from fairbound.estimators.linear.full_batch import train_full_batch
+from fairbound.estimators.linear.full_batch import suited, train_full_batch
 from fairbound.estimators.linear.group_starts import area_start
 from fairbound.estimators.linear.moved_inside import moved_inside
 from fairbound.estimators.linear.other_starts import other_start
@@ -247,8 +247,8 @@ def _at_once(made: Problems, choice: Chosen, options: TrainingOptions, decay: fl
     `_beyond_few_rows`."""
     problem, held, method = made.problem, made.held, choice.method
     assert isinstance(method, FullBatchALM)
-    if choice.automatic and not problem.plan.beyond_means:
-        method = replace(method, dual_values="shifted")
+    if choice.automatic:
+        method = suited(method, problem, options.refined)
     rounds, refined = options.stated or AT_ONCE, options.refined
     notes = [] if options.stated else list(few)
     if notes:

@@ -203,7 +203,7 @@ class FairProblem(Reported, BaseProblem):
         """This problem, whose objective is an Accuracy, with another share of the error rate. Rows are shared."""
         plan = self.plan
         assert plan.objective is not None
-        self.curvature(), self._few_rows  # taken once: the copies share them
+        self.curvature(), self.few_rows  # taken once: the copies share them
         return self._under(replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients)))
 
     @property
@@ -268,13 +268,14 @@ class FairProblem(Reported, BaseProblem):
         return self._curvature
 
     @cached_property
-    def _few_rows(self) -> FewRows | None:
+    def few_rows(self) -> FewRows | None:
+        """The distinct rows, where they are so few that all ways to divide them along lines are measured."""
         return FewRows.of(self)
 
     def nearer(self, x: Tensor) -> Tensor | None:
         """x (n,) moved nearer to the bounds: by `sweeping` for a linear model of few distinct rows under bounds on rates
         of decisions, else as a single statistic that knows a way says for a linear model; None for others."""
-        if (few := self._few_rows) is not None:
+        if (few := self.few_rows) is not None:
             return swept(self, few, x)
         only: Any = self.plan.statistics[0] if len(self.plan.statistics) == 1 else None
         alone = is_linear(self.model, 1) and self.shards.alone

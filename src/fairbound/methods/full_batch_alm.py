@@ -13,7 +13,11 @@ A penalty rho that is too small for a bound lets its multiplier creep for many r
 rounds of the last sharpness.
 
 "Shifted" multipliers are y <- [y + rho (g^s(x) + c + a)]_+ with the c of the round. The metric then moves y through the
-next c alone, so that the error of a surrogate of rates does not count twice, which would send x to and fro.
+next c alone, so that the error of a surrogate of rates does not count twice, which would send x to and fro. Where the
+metric changes more than twice as fast as a gentle surrogate, a c that goes all the way to g(x) - g^s(x) sends x to and
+fro as well. So each c_i goes to where the secant through the last two rounds says that it agrees with the metric:
+
+        e_i = g_i(x) - g^s_i(x) - c_i,   t_i <- t_i e_i^before / (e_i^before - e_i) within [LEAST, 1],   c_i <- c_i + t_i e_i
 
 It is for problems whose rows fit in memory and whose models are small: nothing is random, and some 15 rounds of 2 to 10
 passes each do, as L-BFGS begins each round of one sharpness with the curvature that it learnt in the one before.
@@ -52,13 +56,17 @@ SLOW, GROWTH, MOST_GROWTH = 0.75, 4.0, 16.0
 """The penalty of a bound is multiplied by GROWTH, to MOST_GROWTH times the first, where a round leaves more than SLOW of
 what exceeded the bound."""
 
+LEAST = 0.1
+"""Share of `relaxation` that an offset of shifted multipliers goes of its way at least."""
+
 _FACTORS = WeakTensorKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatchALMState(State):
     """offset, margin: c and a (..., m). growth: (..., m) rho by the first rho. excess: (..., m) g after the round before,
-    of the last sharpness. lowest: (...,) the lowest objective of a round of the last sharpness that met every bound.
+    of the last sharpness. share: (..., m) of the way that c last went to g(x) - g^s(x). gap: (..., m) g(x) - g^s(x) - c
+    before it did, of the last sharpness; 0 before its first round. lowest: (...,) the lowest objective of a round of the last sharpness that met every bound.
     idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS, n), what
     L-BFGS knows of the curvature; (..., 2, PAIRS, 0) where rounds do not keep it."""
 
@@ -66,6 +74,8 @@ class FullBatchALMState(State):
     margin: Tensor
     growth: Tensor
     excess: Tensor
+    share: Tensor
+    gap: Tensor
     lowest: Tensor
     idle: Tensor
     pairs: Tensor
@@ -79,7 +89,8 @@ class FullBatchALM(Method[FullBatchALMState]):
     Formulas and source: help(fairbound.methods.full_batch_alm).
 
     sharpness: factors > 0 on the surrogates' own sharpness, from the first rounds to the last; 1 alone in the preset
-        "rankings", as steep surrogates of pairs bend in many places.
+        "rankings", as steep surrogates of pairs bend in many places, and in the preset "rates", for bounds on rates of
+        decisions: steep surrogates meet these by moving the few rows near the threshold, which says little of new rows.
     rounds_each: rounds at each sharpness but the last, which holds until the run ends.
     iterations: L-BFGS iterations of a round at most; the preset "thresholds", for bounds that train thresholds beside
         the model, has 100: with fewer, rounds end before their minimum, and runs at poor points.
@@ -87,9 +98,9 @@ class FullBatchALM(Method[FullBatchALMState]):
     multiplier_bound: > 0, may be infinite; y stays in [0, multiplier_bound].
     keep_curvature: whether L-BFGS begins a round with the curvature that it learnt in the one before, of the same
         sharpness; False in the preset "thresholds", as at the kinks of bounds with thresholds it would lead astray.
-    relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness. Below 1 where
-        each round would overshoot the one before, as where c is that of the worst of many scores; 0.5 in the preset
-        "thresholds".
+    relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness; with shifted
+        multipliers the largest such share. Below 1 where each round would overshoot the one before, as where c is that of
+        the worst of many scores; 0.5 in the preset "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends
         outside, up to half of the bound, or this share of it where that is more.
     patience: the run ends where the objective hardly fell in so many rounds of the last sharpness that met every bound.
@@ -99,7 +110,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     rounds: the run ends after so many in any case.
     unmet: the run ends after so many rounds where none of the last sharpness met every bound.
     dual_values: "true" for multipliers and offsets of the stated metric; "shifted" for multipliers of the surrogates
-        with their offsets, as FairClassifier's "auto" takes under bounds that are contrasts of rates; "surrogate"
+        with their offsets, for bounds that are contrasts of means, as in the presets "rankings" and "rates"; "surrogate"
         solves the problem that training differentiates, at the last sharpness, without offsets.
     """
 
@@ -121,6 +132,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     presets: ClassVar[dict[str, dict]] = {
         "thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False},
         "rankings": {"sharpness": (1.0,), "dual_values": "shifted"},
+        "rates": {"sharpness": (1.0,), "dual_values": "shifted"},
     }
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
@@ -154,6 +166,8 @@ class FullBatchALM(Method[FullBatchALMState]):
             margin=self.margin * (no_multipliers(problem, x) + problem.bounds),
             growth=torch.ones_like(y),
             excess=torch.full_like(y, torch.inf),
+            share=torch.full_like(y, self.relaxation),
+            gap=torch.zeros_like(y),
             lowest=x.new_full(lead, torch.inf),
             idle=torch.zeros(lead, dtype=torch.int64),
             pairs=torch.from_numpy(no_pairs(problem.n if self.keep_curvature else 0)).to(x).repeat(*lead, 1, 1, 1),
@@ -162,7 +176,19 @@ class FullBatchALM(Method[FullBatchALMState]):
     def step(self, state: FullBatchALMState, problem: Problem, draws: Draws) -> FullBatchALMState:
         """One round, of every run that has not ended."""
         single = state.x.dim() == 1
-        fields = ("multipliers", "offset", "margin", "growth", "excess", "lowest", "idle", "halted", "pairs")
+        fields = (
+            "multipliers",
+            "offset",
+            "margin",
+            "growth",
+            "excess",
+            "lowest",
+            "idle",
+            "halted",
+            "pairs",
+            "share",
+            "gap",
+        )
         new = {name: getattr(state, name).clone() for name in fields}
         for r, (one, x, own) in enumerate(_runs(problem, state.x, draws)):
             at = ... if single else r
@@ -225,13 +251,16 @@ class FullBatchALM(Method[FullBatchALMState]):
         e, trained = self._both(problem, sharp, x, everything)
         g = trained.g + offset if self.dual_values == "shifted" else e.g
         y = (y + rho * (g + margin)).clamp(0, self.multiplier_bound)
-        offset = offset + (self.relaxation if last else 1.0) * (e.g - trained.g - offset)
+        gap, share = e.g - trained.g - offset, state["share"]
+        if last and self.dual_values == "shifted":
+            share = _by_secant(share, state["gap"], gap, self.relaxation)
+        offset = offset + (share if last else 1.0) * gap
         out: dict[str, Any] = {"multipliers": y, "offset": offset, "pairs": pairs[..., : known.shape[-1]]}
         if not last:
             return out
         outside = e.g > 0
         slow = (state["excess"] > 0) & (e.g > SLOW * state["excess"])
-        out["excess"] = e.g
+        out |= {"excess": e.g, "share": share, "gap": gap}
         out["growth"] = torch.where(slow, (GROWTH * state["growth"]).clamp_max(MOST_GROWTH), state["growth"])
         if outside.any():
             doubled = torch.minimum(2 * margin, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
@@ -260,6 +289,14 @@ def _runs(problem: Problem, x: Tensor, draws: Draws) -> list[tuple[Problem, Tens
         (problem.of_run(r), x[r], Draws(problem.of_run(r), (seed,), draws.batch_size, draws.sampling))
         for r, seed in enumerate(draws.seeds)
     ]
+
+
+def _by_secant(share: Tensor, before: Tensor, gap: Tensor, most: float) -> Tensor:
+    """Shares (m,) of the way to go, where going these `share` brought the gaps (m,) from `before` to `gap`: so far that a
+    gap closes which changes at the same pace, within [LEAST most, most]; as far as last time where it grows or there was
+    none."""
+    ratio = before / (before - gap)
+    return torch.where(ratio.isfinite() & (ratio > 0), (share * ratio).clamp(LEAST * most, most), share)
 
 
 def _factored(curvature: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -301,10 +301,10 @@ def wide(n, seed, d=40):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_bound_on_smoothed_decisions_holds_better_on_new_rows(seed):
     """All models keep 0.005 on their 1,500 rows, 220 of them of the small group; on 40,000 new rows those of smoothed decisions are
-    nearer to it by 0.09 or more in each of six seeds, where a standard error is 0.007. So they are tested first."""
+    nearer to it than those of steep surrogates, where a standard error is 0.007. So they are tested first."""
     (X, y, old), (X_new, _, old_new) = wide(1500, seed), wide(40_000, 1000 + seed)
     gaps = []
-    for algorithm in ("auto", SMOOTH):
+    for algorithm in (fb.FullBatchALM(), SMOOTH):
         fair = fb.FairClassifier("demographic_parity <= 0.005", algorithm=algorithm, objective="loss")
         made = fair.fit(X, y, sensitive_features=old).predict(X_new)
         gaps.append(abs(made[old_new == "old"].mean() - made[old_new == "young"].mean()))

@@ -294,7 +294,7 @@ def test_notes_say_which_network_was_taken_and_what_was_done_with_it(steps, coun
 
 def test_layers_that_know_the_groups_too_well_are_trained_on_under_the_bound():
     """On these rows rounds of all layers pay; with other ones it may be the last layer alone."""
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(1)
     group = rng.integers(0, 5, 2000)
     X = np.column_stack([rng.normal(size=(2000, 4)), group[:, None] == np.arange(5)]).astype("float32")
     y = (X[:, 0] + X[:, 1] * X[:, 2] + 1.5 * (group - 2) + rng.normal(size=2000) > 0).astype(int)

@@ -32,7 +32,7 @@ def frontier(estimator: Any, rows: JudgedRows, stages: Sequence[Sequence[Bound]]
         if not bounds and hasattr(made, "use_groups_at_prediction"):
             made.set_params(use_groups_at_prediction=False)
         if before is not None and before.constraint and estimator.algorithm == "auto" and not _to_try_more(before):
-            made.set_params(algorithm=FullBatchALM())  # random batches were tried under the first bounds, if at all
+            made.set_params(algorithm=_without_batches(before))
         with silenced(ConvergenceWarning, DataWarning):  # the report of each model says it
             rows.train(made, table, None if before is None else before.x_)
         if before is None:
@@ -51,6 +51,16 @@ def _to_try_more(before: Any) -> bool:
     if is_regressor(before) and at_once(before.model, before.algorithm):
         return bool(before.fit_report_["feasible"])
     return bool(before.fit_report_["algorithm"] != FullBatchALM.name)
+
+
+def _without_batches(before: Any) -> FullBatchALM:
+    """The method of all rows that "auto" took for `before`: random batches were tried under its bounds, if at all."""
+    method, rates = before.solution_.method, FullBatchALM(**FullBatchALM.presets["rates"])
+    same = isinstance(method, FullBatchALM) and (method.sharpness, method.dual_values) == (
+        rates.sharpness,
+        rates.dual_values,
+    )
+    return rates if same else FullBatchALM()
 
 
 def _as_read(fitted: Any, table: Any) -> Any:

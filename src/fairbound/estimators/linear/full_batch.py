@@ -3,11 +3,13 @@ bounds.
 
 The share of the error rate in the objective rises in steps, each begun at the point before, as long as accuracy on the
 training rows does not fall; then the model is moved along lines on which wrong decisions are counted (`fewer_wrong`).
-With objective "auto" it rises only where the area under the ROC curve stays near that of the lowest loss seen, so that
-scores keep their order, or where more is gained of accuracy, surely more than chance gives, than is lost of the area
-beyond that; a model no better than a constant gives way to any that is more accurate and whose scores rank surely
-better than chance. On many rows it then goes part of the way to a model that was refused (`part_way`). With few rows
-for each weight it stays at the lowest loss.
+
+With objective "auto" the model stays at the lowest loss where surrogates are gentle (`suited`), as under bounds on rates
+of groups, or there are few rows for each weight, unless it is no better than a constant. Elsewhere the share rises only
+where the area under the ROC curve stays near that of the lowest loss seen, so that scores keep their order, or where
+more is gained of accuracy, surely more than chance gives, than is lost of the area beyond that; a model no better than a
+constant gives way to any that is more accurate and whose scores rank surely better than chance. On many rows it then
+goes part of the way to a model that was refused (`part_way`).
 
 Under bounds on areas and distributions it is moved towards the model without bounds at the end, as far as they allow
 (`towards_unbounded`).
@@ -47,7 +49,7 @@ from fairbound.fairness.lines.fewer_wrong import fewer_wrong
 from fairbound.fairness.lines.lower_error import lower_error
 from fairbound.fairness.lines.part_way import part_way
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.pointwise import LOGISTIC
+from fairbound.fairness.pointwise import LOGISTIC, SQUARED
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.problems.both_rows import BothRows
@@ -67,6 +69,9 @@ gains is mostly of the training rows alone."""
 ROWS_EACH = 10
 """Rows for each number of a model below which "auto" stays at the lowest loss. With fewer, what a smoothed error rate
 gains is of the training rows alone, and costs accuracy on new ones."""
+
+GENTLE = 1.0
+"""The last sharpness up to which "auto" stays at the lowest loss."""
 
 WORTH_SAYING = 0.01
 """Accuracy that is passed over for the area without a word, at most."""
@@ -123,6 +128,18 @@ def train_full_batch(
     }
 
 
+def suited(method: FullBatchALM, problem: FairProblem, refined: Refined) -> FullBatchALM:
+    """The method that "auto" takes in place of `method` where bounds are contrasts of means: with shifted multipliers, and
+    for decisions about groups with gentle surrogates. Steep ones meet a bound by moving the few rows near the threshold,
+    and on new rows it is exceeded by more; they stay where accuracy on the training rows is all that is asked for, and
+    where there are few distinct rows, which tell all that is to be known."""
+    if problem.plan.beyond_means:
+        return method
+    of_classes = any(bound.about == "class" for bound in problem.plan.notions)
+    stands = refined == "yes" or of_classes or problem.few_rows is not None or problem.loss is SQUARED
+    return replace(method, **{"dual_values": "shifted"} if stands else FullBatchALM.presets["rates"])
+
+
 @dataclass(frozen=True)
 class _Runs:
     """How the runs of one training go. first: the method of the run that begins; quick: that of those which go on from
@@ -147,8 +164,14 @@ class _Runs:
             tolerance=10 * method.tolerance,
             unmet=min(UNMET, method.unmet) if on_distributions else method.unmet,
         )
-        first = method if refined == "no" else replace(quick, sharpness=method.sharpness)
+        exact = refined == "no" or (refined == "auto" and method.sharpness[-1] <= GENTLE)
+        first = method if exact else replace(quick, sharpness=method.sharpness)
         return cls(first, quick, refined, decay, options)
+
+    @property
+    def stays(self) -> bool:
+        """Whether "auto" is to stay at the lowest loss, as a smoothed error rate is little else at this sharpness."""
+        return self.refined == "auto" and self.quick.sharpness[-1] <= GENTLE
 
     @property
     def held(self) -> FairProblem | None:
@@ -211,7 +234,7 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
     auto, share = runs.refined == "auto", 0.0
     seen = [_quality(problem, solution.x, auto)]
     few = auto and problem.total_rows < ROWS_EACH * problem.n
-    tried = None if few and not constant_on(problem, seen[0].accuracy) else MIDDLE
+    tried = None if (few or runs.stays) and not constant_on(problem, seen[0].accuracy) else MIDDLE
     refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and not solution.interrupted:
         after = runs.run(problem, tried, solution)
