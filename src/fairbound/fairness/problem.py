@@ -192,6 +192,8 @@ class FairProblem(Reported, BaseProblem):
 
     def sharpened(self, factor: float) -> FairProblem:
         """This problem with surrogates of decisions `factor` times as steep. Rows and batches are shared."""
+        if factor == self._factor == 1:
+            return self
         made = self._copied()
         made._steeper(factor)
         if self.plan.statistics:  # else the plan, and what it has computed, is shared
@@ -203,6 +205,8 @@ class FairProblem(Reported, BaseProblem):
         """This problem, whose objective is an Accuracy, with another share of the error rate. Rows are shared."""
         plan = self.plan
         assert plan.objective is not None
+        if plan.objective.coefficient == objective.coefficients:
+            return self
         self.curvature(), self.few_rows  # taken once: the copies share them
         return self._under(replace(plan, objective=replace(plan.objective, coefficient=objective.coefficients)))
 
@@ -324,7 +328,7 @@ class FairProblem(Reported, BaseProblem):
         batch = self.full()
         whole = self.one_pass(x, batch)
         scores = self.all_scores(x) if whole is None else whole.scores(x)
-        loss = self.loss.value(scores, self._per_run(scores, self.targets))
+        loss = self.loss.value(scores, self._per_run(scores, self.targets)) if whole is None else whole.losses(x)
         f = self.shards.sum((batch.objective * loss).sum(-1))
         extra = self._accuracy(scores, batch.objective) | ({"loss": f} if self.refined else {})
         q = f.new_zeros(*f.shape, 0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fairbound.fairness.evaluation import one_pass
 from fairbound.fairness.objectives import Accuracy
+from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP
 from fairbound.solver.solve import solve
@@ -80,6 +83,38 @@ def test_a_point_that_moved_in_place_has_scores_of_its_own():
     after = problem.values(x, problem.full(), true=True)
     assert not torch.equal(after.g, before.g)
     torch.testing.assert_close(after.g, made(BOUNDS[0]).evaluate(x).g)
+
+
+def test_what_no_objective_changes_is_computed_once_for_all(monkeypatch):
+    asked, sums = [], one_pass.sums_of_decisions
+    monkeypatch.setattr(one_pass, "sums_of_decisions", lambda *given: asked.append(given) or sums(*given))
+    problem, x = (
+        made(BOUNDS[1], Accuracy(0.0), sample_weight=WEIGHT),
+        torch.linspace(-0.5, 0.4, 15, dtype=torch.float64),
+    )
+    assert problem.with_objective(Accuracy(0.0)) is problem is problem.sharpened(1.0)
+    for share in (0.0, 0.3, 0.9):
+        other, fresh = problem.with_objective(Accuracy(share)), made(BOUNDS[1], Accuracy(share), sample_weight=WEIGHT)
+        found = other.evaluate(x)
+        assert len(asked) == 1
+        assert torch.equal(other.values(x, other.full()).f, fresh.values(x, fresh.full()).f)
+        asked.pop()
+        expected = fresh.evaluate(x)
+        assert torch.equal(found.f, expected.f)
+        assert torch.equal(found.g, expected.g)
+
+
+def test_the_losses_of_a_point_are_computed_once():
+    asked = []
+    loss = replace(LOGISTIC, value=lambda s, y: asked.append(len(s)) or LOGISTIC.value(s, y))
+    problem, x = made(BOUNDS[0], loss=loss), torch.linspace(-0.5, 0.4, 15, dtype=torch.float64)
+    for _ in range(2):
+        asked.clear()
+        found = problem.gradient(x, problem.full(), lambda e: (1.0, e.g))[0].f
+        problem.values(x, problem.full()), problem.values(x, problem.full(), true=True)
+        assert problem.evaluate(x).f == found == made(BOUNDS[0]).evaluate(x).f
+        assert asked == [ROWS]
+        x += 0.1
 
 
 def test_the_objective_keeps_more_digits_than_the_rows():

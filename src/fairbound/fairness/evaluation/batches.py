@@ -83,6 +83,7 @@ class Batches:
     True: over its own rows; a constraint is masked where one of its cells has none. False: each row counts by how many
     it stands for, so that sums are unbiased and a cell without rows adds 0. A table in parts (shards) always takes the
     second way.
+    of_cells: what was computed of the rows and their cells, by its own keys; problems with the same columns share it.
     """
 
     own_means = True
@@ -104,6 +105,7 @@ class Batches:
         mass = torch.tensor(float(self.rows), dtype=self.dtype) if row_weight is None else row_weight.sum()
         self._mass = shards.sum(mass.to(self.device))
         self._totals: Tensor | None = None
+        self.of_cells: dict[Any, Any] = {}
 
     @property
     def cells(self) -> Tensor:

@@ -41,8 +41,8 @@ MOST_CONTRASTS = 1 << 24
 class OnePass:
     """All rows of a problem: features (n, d), targets (n,). none: q_0 (K,); each: C (K, n); contrasts: A (1 + m, K);
     bounds: (1 + m,);
-    of_loss: own (n,), these five float64; steepness: t. last: the point looked at last, its scores,
-    and its true q once it was asked for."""
+    of_loss: own (n,), these five float64; steepness: t. last: the point looked at last, its scores, and what else was
+    asked for there and is the same for every objective."""
 
     features: Tensor
     targets: Tensor
@@ -54,7 +54,7 @@ class OnePass:
     bounds: Tensor
     of_loss: Tensor
     steepness: float
-    last: list[Tensor] = field(default_factory=list)
+    last: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Any, batch: Batch) -> OnePass | None:
@@ -71,13 +71,15 @@ class OnePass:
         A[1 - joint :] = stated.matrix
         bounds = torch.zeros(1 + plan.m, dtype=torch.float64)
         bounds[1 - joint :] = stated.bounds
-        none, C, of_losses = sums_of_decisions(problem, batch)
+        if OnePass not in problem.of_cells:
+            problem.of_cells[OnePass] = (*sums_of_decisions(problem, batch), {})
+        none, C, of_losses, last = problem.of_cells[OnePass]
         of_loss = batch.objective.double()
         for rows, cells, weight in of_losses:
             of_loss = of_loss.clone()
             of_loss[rows] = A[0, cells] @ weight
         sharpness = next(f.sharpness for f in plan.functions if f != LOSS)
-        return cls(X, batch.targets, problem.loss, model.bias, none, C, A, bounds, of_loss, sharpness)
+        return cls(X, batch.targets, problem.loss, model.bias, none, C, A, bounds, of_loss, sharpness, last)
 
     def steeper(self, factor: float) -> OnePass:
         """Under surrogates `factor` times as steep."""
@@ -87,13 +89,13 @@ class OnePass:
         """f and g at x (n,); with `true` of decisions."""
         scores = self.scores(x)
         rates = self.true_rates(x) if true else self._rates(torch.sigmoid(self.steepness * scores).double())
-        return self.of_rates(rates, self.loss.value(scores, self.targets))
+        return self.of_rates(rates, self.losses(x))
 
     def gradient(self, x: Tensor, weights: Callable[[Evaluation], Weights]) -> tuple[Evaluation, Tensor]:
         """f and g at x (n,), and the gradient (n,) of w0 f + w . g with the weights (w0, w) of these."""
         scores = self.scores(x)
         p = torch.sigmoid(self.steepness * scores).double()
-        evaluation = self.of_rates(self._rates(p), self.loss.value(scores, self.targets))
+        evaluation = self.of_rates(self._rates(p), self.losses(x))
         w0, w = weights(evaluation)
         of_rates = self.contrasts[0] * w0
         if w is not None:
@@ -106,23 +108,35 @@ class OnePass:
 
     def scores(self, x: Tensor) -> Tensor:
         """(n,) at x (n,); those of the point before are kept, at which several verbs are asked for."""
-        if not self.last or not torch.equal(self.last[0], x):
+        if not self.last or not torch.equal(self.last["x"], x):
             s = torch.addmv(x[-1:], self.features, x[:-1]) if self.bias else self.features @ x
-            self.last[:] = [x.clone(), s]
-        return self.last[1]
+            self.last.clear()
+            self.last.update(x=x.clone(), scores=s)
+        return self.last["scores"]
+
+    def losses(self, x: Tensor) -> Tensor:
+        """(n,) the rows' losses at x (n,)."""
+        return self._once(x, "losses", lambda scores: self.loss.value(scores, self.targets))
 
     def true_rates(self, x: Tensor) -> Tensor:
         """(K,) q of decisions at x (n,), a float64."""
-        scores = self.scores(x)
-        if len(self.last) < 3:
-            positive = torch.gt(scores, 0, out=torch.empty_like(scores, dtype=torch.float64))
-            self.last.append(self._rates(positive))
-        return self.last[2]
+
+        def counted(scores: Tensor) -> Tensor:
+            return self._rates(torch.gt(scores, 0, out=torch.empty_like(scores, dtype=torch.float64)))
+
+        return self._once(x, "rates", counted)
 
     def of_rates(self, rates: Tensor, loss: Tensor) -> Evaluation:
         """f, a float64, and g of q (K,) and the rows' losses (n,)."""
         F = torch.addmv(self.bounds, self.contrasts, rates, beta=-1)
         return Evaluation(F[0] + self.of_loss @ loss.double(), F[1:].to(loss.dtype))
+
+    def _once(self, x: Tensor, what: str, of_scores: Callable[[Tensor], Tensor]) -> Tensor:
+        """What is made of the scores at x (n,), kept until another point is looked at."""
+        scores = self.scores(x)
+        if what not in self.last:
+            self.last[what] = of_scores(scores)
+        return self.last[what]
 
     def _rates(self, p: Tensor) -> Tensor:
         return torch.addmv(self.none, self.each, p)

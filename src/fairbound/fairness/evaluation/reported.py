@@ -61,7 +61,7 @@ class Reported(Verbs):
     def _in_double(self) -> Reported:
         """The same rows with labels and weights of float64, and functions of this plan; features are shared."""
         made = copy(self)
-        made.dtype, made._totals = torch.float64, None
+        made.dtype, made._totals, made.of_cells = torch.float64, None, {}
         made.targets = self.targets.double()
         made.row_weight = None if self.exact_weight is None else self.exact_weight.to(self.device)
         mass = made.targets.new_tensor(float(self.rows)) if made.row_weight is None else made.row_weight.sum()
