@@ -17,6 +17,7 @@ from fairbound.tables.cells import MISSING, WHOLE
 from fairbound.tables.columns import Column
 
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
+_SUMMED_AT_ONCE = 1 << 14
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
@@ -209,7 +210,8 @@ def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:
     low, high = values.min(), values.max()
     if not most or not ((values > low) & (values < high)).any():
         return ()
-    at = np.unique(np.quantile(values, np.linspace(0, 1, most + 2)[1:-1], method="lower"))
+    ranks = np.linspace(0, 1, most + 2)[1:-1] * (len(values) - 1)
+    at = np.unique(np.sort(values)[ranks.astype(np.int64)])  # sooner than by np.quantile
     return tuple(float(knot) for knot in at if low < knot < high)
 
 
@@ -269,7 +271,7 @@ def _sum(values: np.ndarray, centre: float | None) -> float:
     numpy halves a sum until it is short (pairwise summation); so do the parts here.
     """
     n = len(values)
-    if n > ROWS_AT_ONCE:
+    if n > _SUMMED_AT_ONCE:
         half = n // 2 - n // 2 % 8
         return _sum(values[:half], centre) + _sum(values[half:], centre)
     part = values.astype(np.float64)

@@ -16,7 +16,7 @@ from fairbound.base.errors import DataError, OptionError
 from fairbound.tables import Chunks, Encoded, TableEncoder, TableOptions
 from fairbound.tables.shapes.bending import regression
 from fairbound.tables.shapes.growing import Growing
-from fairbound.tables.shapes.jumping import BINS, MOST, Binned, edges_of, jumps_of, sure_intervals
+from fairbound.tables.shapes.jumping import BINS, MOST, Binned, jumps_of, sure_intervals
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(was|were) dropped:fairbound.base.errors.DataWarning")
 AUTO = TableOptions(knots=0, jumps="auto")
@@ -100,19 +100,22 @@ def test_an_interval_with_little_in_it_or_outside_is_not_tried() -> None:
 
 
 def test_edges_lie_between_all_values_of_few_and_between_bins_of_many() -> None:
-    assert np.array_equal(edges_of(np.array([3.0, 1, 1, 2, 9])), [1.5, 2.5, 6])
-    assert np.array_equal(edges_of(np.array([0.0, 1, 1, 0])), [0.5])
-    assert not len(edges_of(np.array([3.0, 3, 3])))
+    assert np.array_equal(Binned.of(np.array([3.0, 1, 1, 2, 9])).edges, [1.5, 2.5, 6])
+    assert np.array_equal(Binned.of(np.array([0.0, 1, 1, 0])).edges, [0.5])
+    assert not len(Binned.of(np.array([3.0, 3, 3])).edges)
     rng = np.random.default_rng(2)
     spiked = np.r_[np.zeros(9000), rng.lognormal(8, 1, 1000)]
-    edges = edges_of(spiked)
+    edges = Binned.of(spiked).edges
     assert BINS / 2 < len(edges) < BINS
     assert (np.diff(edges) > 0).all()
     assert edges[0] == np.sort(spiked)[9000] / 2
     assert np.bincount(np.searchsorted(edges, spiked))[1:].max() <= 10
     amid = np.r_[np.zeros(5000), rng.normal(size=5000)]  # the spike is a bin of its own
-    assert np.bincount(np.searchsorted(edges_of(amid), amid)).max() == 5000
-    even = edges_of(rng.normal(size=20_000))
+    assert np.bincount(Binned.of(amid).bins).max() == 5000
+    even = Binned.of(rng.normal(size=20_000)).edges
+    for values in (spiked, amid, np.array([0.0, 1, 1, 0]), np.array([3.0, 3, 3]), np.array([3.0, 1, 1, 2, 9])):
+        own = Binned.of(values)
+        assert np.array_equal(own.bins, np.searchsorted(own.edges, values))
     assert np.bincount(np.searchsorted(even, rng.normal(size=20_000))).max() < 3 * 20_000 / BINS
 
 

@@ -57,9 +57,16 @@ class Binned(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> Binned:
-        """Of values (n,), as of `edges_of`."""
-        edges = edges_of(values)
-        return cls(edges, np.searchsorted(edges, values))
+        """Of values (n,), mostly in fewer than BINS bins. Every value that more than n / BINS rows have is a bin of its own,
+        the others are divided into bins of about as many rows each."""
+        low, high = values.min(), values.max()
+        if ((values == low) | (values == high)).all():  # sooner known than a sort ends
+            edges = np.array([(low + high) / 2] if low < high else [])
+            return cls(edges, (values[:, None] > edges).sum(axis=1))
+        kinds, kind, counts = np.unique(values, return_inverse=True, return_counts=True)
+        last = ends_of_bins(counts, BINS)
+        edges = (kinds[last] + kinds[last + 1]) / 2
+        return cls(edges, np.searchsorted(edges, kinds)[kind])
 
     def coarser(self, most: int) -> Binned:
         """In fewer bins, each of some of these, as of `ends_of_bins`."""
@@ -95,17 +102,6 @@ def jumps_of(regression: Growing, numbers: Sequence[Binned], share: float = 1.0)
         if needed:
             jumps[n].append(float(numbers[n].edges[edge]))
     return [sorted(own) for own in jumps]
-
-
-def edges_of(values: np.ndarray) -> np.ndarray:
-    """(k,) ascending edges between values (n,), mostly k < BINS. Every value that more than n / BINS rows have is a bin of
-    its own, the others are divided into bins of about as many rows each."""
-    low, high = values.min(), values.max()
-    if ((values == low) | (values == high)).all():  # sooner known than a sort ends
-        return np.array([(low + high) / 2] if low < high else [])
-    kinds, counts = np.unique(values, return_counts=True)
-    last = ends_of_bins(counts, BINS)
-    return (kinds[last] + kinds[last + 1]) / 2
 
 
 def ends_of_bins(counts: np.ndarray, most: int) -> np.ndarray:

@@ -129,21 +129,19 @@ def fitted(
     for _ in range(ITERATIONS):
         expected = loss.expected(scores)
         slope = times(A.T, mass * (expected - y)) + penalty * x
-        fresh = near is None
-        near = Curved.of(A, mass * loss.curvature(expected)) if near is None else near
-        step = np.linalg.solve(ridged(penalty, near.Q), slope)
-        gain = slope @ step / 2
-        if not fresh and gain > SLOW * before:
-            near = None
-            continue
-        share, along = 1.0, times(A, step)
+        if near is not None:
+            step = np.linalg.solve(ridged(penalty, near.Q), slope)
+        if near is None or slope @ step / 2 > SLOW * before:
+            near = Curved.of(A, mass * loss.curvature(expected))
+            step = np.linalg.solve(ridged(penalty, near.Q), slope)
+        share, along, gain = 1.0, times(A, step), slope @ step / 2
         while True:
-            moved = x - share * step
-            after = loss.total(scores - share * along, y, mass) + penalty @ moved**2 / 2
+            moved, there = x - share * step, scores - share * along
+            after = loss.total(there, y, mass) + penalty @ moved**2 / 2
             if after <= now or share < 1e-6:
                 break
             share /= 2
-        x, scores, now, before = moved, scores - share * along, after, gain
+        x, scores, now, before = moved, there, after, gain
         if gain < settled * len(y):
             break
     return Fit(x, scores, near or Curved.of(A, mass * loss.curvature(loss.expected(scores))))
