@@ -9,7 +9,7 @@ import os
 import platform
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Counts:
     nonfinite: int = 0  # batches skipped because a loss, constraint or gradient was NaN or infinite
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        return dict(vars(self))
 
 
 class Clock:

@@ -80,11 +80,11 @@ def _direction(slope: np.ndarray, kept: list[tuple[np.ndarray, np.ndarray, float
     d, shares = -slope, []
     for s, t, r in reversed(kept):
         shares.append(r * (s @ d))
-        d = d - shares[-1] * t
+        d -= shares[-1] * t
     _, t, r = kept[-1]
-    d = d / (r * (t @ t))
+    d /= r * (t @ t)
     for (s, t, r), share in zip(kept, reversed(shares), strict=True):
-        d = d + (share - r * (t @ d)) * s
+        d += (share - r * (t @ d)) * s
     return d
 
 

@@ -116,6 +116,12 @@ def test_few_distinct_rows_late_in_a_table_are_not_taken_for_few():
     assert FewRows.of(FairProblem(MLP(2), X[order], y[order], 0 * group + (np.arange(3000) > 2000), BOUNDS[0])) is None
 
 
+def test_zeros_of_either_sign_are_one_number():
+    _, y, group, _ = rows(n=3000)
+    X = np.column_stack([np.arange(3000) % 150, np.random.default_rng(1).choice([-0.0, 0.0], 3000)])
+    assert len(FewRows.of(FairProblem(MLP(2), X, y, group, BOUNDS[0])).rows) == 150
+
+
 def passengers(seed, n=900):
     """Two columns of a ship's passengers, whether they were saved, and their class: women of every class, and rich men, were."""
     rng = np.random.default_rng(seed)

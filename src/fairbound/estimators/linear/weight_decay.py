@@ -32,6 +32,7 @@ from fairbound.fairness.problem import FairProblem
 from fairbound.models.mlp import MLP, is_linear
 from fairbound.problems.penalised import Distance, Penalised
 from fairbound.problems.problem import Measured
+from fairbound.rows.by_column import rows_at
 from fairbound.rows.sparse import SparseRows
 from fairbound.tables.numbers import slices
 from fairbound.tables.shapes.regressions import TWO_CLASSES, Curved, fitted, ridged
@@ -127,7 +128,9 @@ def auto_decay(problem: FairProblem) -> float:
         return USUAL / rows
     A = np.ones((len(taken), model.features + model.bias), dtype=np.float32, order="F")
     for part in slices(len(taken)):
-        A[part, : model.features] = features[taken[part]].cpu().numpy()
+        A[part, : model.features] = (
+            rows_at(features, torch.as_tensor(taken[part], device=features.device)).cpu().numpy()
+        )
     if len(taken) < model.features:  # as many columns as rows have the same scores, at the same length of the weights
         A = np.column_stack([np.linalg.qr(A[:, : model.features].T)[1].T, A[:, model.features :]])
     weights = A.shape[1] - model.bias

@@ -81,7 +81,7 @@ class FewRows:
         if not all(isinstance(f, RowFunction) and f.table is not None for f in functions):
             return None
         array = plain_array(rows)
-        if len(np.unique(array[: 5 * DISTINCT], axis=0)) > DISTINCT:
+        if len({row.tobytes() for row in array[: 5 * DISTINCT] + 0.0}) > DISTINCT:  # 0.0: -0 is no other number
             return None
         distinct, number = np.unique(array, axis=0, return_inverse=True)
         if len(distinct) > DISTINCT:
