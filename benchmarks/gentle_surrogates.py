@@ -48,7 +48,10 @@ MEASURED = ("difference_train", "difference_test", "accuracy_train", "accuracy_t
 def whole(table: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, labels and groups of all rows."""
     data = frontier.library_split(table, 0) if table in frontier.TABLES else defaults.split(table, 0)["straight"]
-    return tuple(np.concatenate([getattr(data, f"{of}_{p}") for p in ("train", "test")]) for of in ("X", "y", "group"))
+    X, y, group = (
+        np.concatenate([getattr(data, f"{of}_{p}") for p in ("train", "test")]) for of in ("X", "y", "group")
+    )
+    return X, y, group
 
 
 def fitted(model: str, arm: str, bound: str, X: Any, y: Any, group: Any) -> fb.FairClassifier:

@@ -223,7 +223,7 @@ def test_columns_and_groups_left_out_are_warned_of():
 
 def test_each_run_of_a_fit_has_a_heading_that_says_which_it_is(capsys):
     X, y = rows()
-    fitted(X, y, verbose=1, options=fb.TableOptions(knots=0))
+    fitted(X, y, verbose=1, objective="accuracy", options=fb.TableOptions(knots=0))
     lines = capsys.readouterr().err.splitlines()
     headings = [line for line in lines if not line.startswith("step ")]
     begins = [i for i, line in enumerate(lines) if line.startswith("step        0 ")]

@@ -119,7 +119,8 @@ def test_auto_is_more_accurate_where_the_area_stops_it_and_stays_within_the_limi
     y = (rng.random(3000) < np.where(likely, 0.8, 0.4 / (1 + np.exp(-X[:, 1])))).astype(int)
 
     def fitted(objective):
-        model = fb.FairClassifier("demographic_parity <= 0.1", objective=objective)
+        steep = fb.FullBatchALM(dual_values="shifted")
+        model = fb.FairClassifier("demographic_parity <= 0.1", objective=objective, algorithm=steep)
         model.fit(X, y, sensitive_features=group)
         facts = model.fit_report_["optimality"]
         assert model.fit_report_["feasible"]

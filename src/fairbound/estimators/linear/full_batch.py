@@ -174,6 +174,11 @@ class _Runs:
         return self.refined == "auto" and self.quick.sharpness[-1] <= GENTLE
 
     @property
+    def steep(self) -> _Runs:
+        """These runs with surrogates that are near the error rate after the first."""
+        return replace(self, quick=replace(self.quick, sharpness=FullBatchALM().sharpness[-1:]))
+
+    @property
     def held(self) -> FairProblem | None:
         """The problem of the validation rows, if any."""
         return self.options.get("validation")
@@ -235,6 +240,7 @@ def _towards_accuracy(problem: FairProblem, runs: _Runs, solution: Solution, who
     seen = [_quality(problem, solution.x, auto)]
     few = auto and problem.total_rows < ROWS_EACH * problem.n
     tried = None if (few or runs.stays) and not constant_on(problem, seen[0].accuracy) else MIDDLE
+    runs = runs.steep if runs.stays else runs
     refused: list[tuple[Solution, float, _Quality]] = []
     while tried is not None and not solution.interrupted:
         after = runs.run(problem, tried, solution)
