@@ -76,8 +76,9 @@ class FairClassifier(TrainedEstimator, ClassifierMixin, BaseEstimator):
         others get the features of a TableEncoder (standardised numbers, 0/1 columns).
     objective: what is minimised under the bounds (docs/training.md):
         "loss": the mean loss; "accuracy": wrong decisions, smoothed;
-        "auto": the mean loss, unless that is no better than one answer for all; where all rows are taken at once under
-        bounds on errors of classes or on score distributions, wrong decisions as far as the scores keep their order;
+        "auto": decisions on new rows: the mean loss, unless that is no better than one answer for all, with gentle
+        surrogates of rates; where all rows are taken at once under bounds on errors of classes or on score
+        distributions, wrong decisions as far as the scores keep their order;
         "largest_group_loss": the largest mean loss of a group, with [crossed] or [by=ATTRIBUTE] as bounds have them;
         "auc": ranks by the area under the ROC curve (docs/auc.md).
     objective_class: a label, for the loss over the rows of that class alone; None for all rows.

@@ -102,7 +102,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         multipliers the largest such share. Below 1 where each round would overshoot the one before, as where c is that of
         the worst of many scores; 0.5 in the preset "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends
-        outside, up to half of the bound, or this share of it where that is more.
+        outside, with shifted multipliers by more than twice what c has yet to go, up to half of the bound, or this share
+        of it where that is more.
     patience: the run ends where the objective hardly fell in so many rounds of the last sharpness that met every bound.
         With shifted multipliers, once a round has met every bound, one counts too in which the augmented Lagrangian
         hardly fell.
@@ -264,7 +265,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         out["growth"] = torch.where(slow, (GROWTH * state["growth"]).clamp_max(MOST_GROWTH), state["growth"])
         if outside.any():
             doubled = torch.minimum(2 * margin, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
-            out["margin"] = torch.where(outside, doubled, margin)
+            lacking = outside & (gap < e.g / 2) if self.dual_values == "shifted" else outside
+            out["margin"] = torch.where(lacking, doubled, margin)
             still = seen[0] - min(seen) < self.tolerance * abs(float(e.f)) and float(state["lowest"]) < np.inf
             out["idle"] = int(state["idle"]) + (still and self.dual_values == "shifted")
         else:

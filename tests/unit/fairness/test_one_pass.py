@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -172,3 +173,19 @@ def test_slice_by_slice_the_verbs_of_one_point_score_all_rows_once(monkeypatch):
     assert len(asked) == 2
     assert torch.allclose(after[-1], problem.features @ x[:-1] + x[-1])
     assert float(after[0].f) == float(made("demographic_parity <= 0.02").evaluate(x).f)
+
+
+def test_threads_that_look_at_other_points_of_one_problem_do_not_meet():
+    problem = made("demographic_parity <= 0.05")
+    points = [torch.full((problem.n,), 0.1 * k, dtype=torch.float64) for k in range(4)]
+    wanted = [problem.values(x, problem.full(), true=True).g for x in points]
+
+    def look(k: int) -> bool:
+        return all(
+            torch.equal(problem.values(points[k], problem.full(), true=True).g, wanted[k])
+            and bool(problem.values(points[k], problem.full()).f.isfinite())
+            for _ in range(150)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(look, range(4)))

@@ -69,7 +69,7 @@ Objective = Annotated[
     str,
     option(
         "--objective",
-        help="What training aims at: loss; accuracy (of the training rows); auto (the loss, or accuracy where that is a constant); "
+        help="What training aims at: auto (decisions on new rows); loss, accuracy (of the training rows); "
         "largest_group_loss (the loss of the worst-off group); auc (scores that rank, not decisions).",
     ),
 ]

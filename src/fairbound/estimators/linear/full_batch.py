@@ -49,7 +49,7 @@ from fairbound.fairness.lines.fewer_wrong import fewer_wrong
 from fairbound.fairness.lines.lower_error import lower_error
 from fairbound.fairness.lines.part_way import part_way
 from fairbound.fairness.objectives import Accuracy
-from fairbound.fairness.pointwise import LOGISTIC, SQUARED
+from fairbound.fairness.pointwise import LOGISTIC
 from fairbound.fairness.problem import FairProblem
 from fairbound.methods import FullBatchALM
 from fairbound.problems.both_rows import BothRows
@@ -130,13 +130,13 @@ def train_full_batch(
 
 def suited(method: FullBatchALM, problem: FairProblem, refined: Refined) -> FullBatchALM:
     """The method that "auto" takes in place of `method` where bounds are contrasts of means: with shifted multipliers, and
-    for decisions about groups with gentle surrogates. Steep ones meet a bound by moving the few rows near the threshold,
-    and on new rows it is exceeded by more; they stay where accuracy on the training rows is all that is asked for, and
-    where there are few distinct rows, which tell all that is to be known."""
+    for decisions about groups by objective "auto" with gentle surrogates. Steep ones meet a bound by moving the few rows
+    near the threshold, and on new rows it is exceeded by more; they stay where the loss or the accuracy of the training
+    rows is all that is asked for, and where there are few distinct rows, which tell all that is to be known."""
     if problem.plan.beyond_means:
         return method
     of_classes = any(bound.about == "class" for bound in problem.plan.notions)
-    stands = refined == "yes" or of_classes or problem.few_rows is not None or problem.loss is SQUARED
+    stands = refined != "auto" or of_classes or problem.few_rows is not None
     return replace(method, **{"dual_values": "shifted"} if stands else FullBatchALM.presets["rates"])
 
 

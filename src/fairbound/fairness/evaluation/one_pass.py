@@ -54,7 +54,7 @@ class OnePass:
     bounds: Tensor
     of_loss: Tensor
     steepness: float
-    last: dict[str, Tensor] = field(default_factory=dict)
+    last: list[dict[str, Tensor]] = field(default_factory=list)
 
     @classmethod
     def of(cls, problem: Any, batch: Batch) -> OnePass | None:
@@ -72,7 +72,7 @@ class OnePass:
         bounds = torch.zeros(1 + plan.m, dtype=torch.float64)
         bounds[1 - joint :] = stated.bounds
         if OnePass not in problem.of_cells:
-            problem.of_cells[OnePass] = (*sums_of_decisions(problem, batch), {})
+            problem.of_cells[OnePass] = (*sums_of_decisions(problem, batch), [])
         none, C, of_losses, last = problem.of_cells[OnePass]
         of_loss = batch.objective.double()
         for rows, cells, weight in of_losses:
@@ -107,12 +107,8 @@ class OnePass:
         return evaluation, torch.cat([gradient, slopes.sum().unsqueeze(0)]) if self.bias else gradient
 
     def scores(self, x: Tensor) -> Tensor:
-        """(n,) at x (n,); those of the point before are kept, at which several verbs are asked for."""
-        if not self.last or not torch.equal(self.last["x"], x):
-            s = torch.addmv(x[-1:], self.features, x[:-1]) if self.bias else self.features @ x
-            self.last.clear()
-            self.last.update(x=x.clone(), scores=s)
-        return self.last["scores"]
+        """(n,) at x (n,)."""
+        return self._known(x)["scores"]
 
     def losses(self, x: Tensor) -> Tensor:
         """(n,) the rows' losses at x (n,)."""
@@ -131,12 +127,22 @@ class OnePass:
         F = torch.addmv(self.bounds, self.contrasts, rates, beta=-1)
         return Evaluation(F[0] + self.of_loss @ loss.double(), F[1:].to(loss.dtype))
 
+    def _known(self, x: Tensor) -> dict[str, Tensor]:
+        """The point x (n,), its scores (n,) and what was made of them. Those of the point before are kept, at which several
+        verbs are asked for; threads that look at other points at once put theirs in its place."""
+        known = self.last[0] if self.last else None
+        if known is None or not torch.equal(known["x"], x):
+            s = torch.addmv(x[-1:], self.features, x[:-1]) if self.bias else self.features @ x
+            known = {"x": x.clone(), "scores": s}
+            self.last[:] = [known]
+        return known
+
     def _once(self, x: Tensor, what: str, of_scores: Callable[[Tensor], Tensor]) -> Tensor:
         """What is made of the scores at x (n,), kept until another point is looked at."""
-        scores = self.scores(x)
-        if what not in self.last:
-            self.last[what] = of_scores(scores)
-        return self.last[what]
+        known = self._known(x)
+        if what not in known:
+            known[what] = of_scores(known["scores"])
+        return known[what]
 
     def _rates(self, p: Tensor) -> Tensor:
         return torch.addmv(self.none, self.each, p)
