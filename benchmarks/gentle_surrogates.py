@@ -3,7 +3,6 @@
 `FairClassifier` with its defaults, under demographic parity, equal opportunity and equalised odds of 0.01, 0.05 and 0.15, is
 fitted on random parts of `--rows` rows of larger tables of two groups; all other rows, at most 40,000, are held out. "gentle" is
 `full_batch_alm:rates`, as "auto" takes it; "steep" has surrogates that sharpen to 8 times, as with objective="accuracy".
-`--model mlp:64,32`: the last layer of networks, whose layers before are the same; "steep" is patched in there.
 
 Printed: means over tables, each the mean over `--draws` parts, with a standard error over tables; and how much more accurate
 the gentle one is held out at equal difference, along lines through its means and those of the steep one.
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -27,7 +25,6 @@ import numpy as np  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
 
 import fairbound as fb  # noqa: E402
-from fairbound.estimators.networks import last_layer  # noqa: E402
 
 TABLES = (
     "adult",
@@ -40,8 +37,7 @@ TABLES = (
     "acs-income-ne",
 )
 BOUNDS, HELD = (0.01, 0.05, 0.15), 40_000
-STEEP = fb.FullBatchALM(dual_values="shifted")
-ARMS = {"steep": STEEP, "gentle": fb.FullBatchALM(**fb.FullBatchALM.presets["rates"])}
+ARMS = {"steep": fb.FullBatchALM(dual_values="shifted"), "gentle": fb.FullBatchALM(**fb.FullBatchALM.presets["rates"])}
 MEASURED = ("difference_train", "difference_test", "accuracy_train", "accuracy_test", "auc_test")
 
 
@@ -54,36 +50,24 @@ def whole(table: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, y, group
 
 
-def fitted(model: str, arm: str, bound: str, X: Any, y: Any, group: Any) -> fb.FairClassifier:
-    """The model of one arm."""
-    if model == "linear":
-        return fb.FairClassifier(bound, algorithm=ARMS[arm]).fit(X, y, sensitive_features=group)
-    usual = last_layer.suited
-    try:
-        if arm == "steep":
-            last_layer.suited = lambda method, problem, refined: replace(method, dual_values="true")
-        return fb.FairClassifier(bound, model=model).fit(X, y, sensitive_features=group)
-    finally:
-        last_layer.suited = usual
-
-
 def measured(model: Any, notion: str, rows: tuple[np.ndarray, ...]) -> dict[str, float]:
     X, y, group = rows
     found = frontier.measures(model.predict(X), y, group, frontier.NOTIONS[notion][1])
     return found | {"auc": float(roc_auc_score(y, model.decision_function(X)))}
 
 
-def of_table(table: str, n: int, draws: int, model: str) -> np.ndarray:
+def of_table(table: str, n: int, draws: int) -> np.ndarray:
     """(arms, notions, bounds, MEASURED) means over draws."""
     rows = whole(table)
     out = np.zeros((len(ARMS), len(frontier.NOTIONS), len(BOUNDS), len(MEASURED)))
     for seed in range(draws):
         order = np.random.default_rng(seed).permutation(len(rows[1]))
         train, test = (tuple(part[at] for part in rows) for at in (order[:n], order[n : n + HELD]))
-        for (a, arm), (i, notion), (j, bound) in product(
-            enumerate(ARMS), enumerate(frontier.NOTIONS), enumerate(BOUNDS)
+        for (a, algorithm), (i, notion), (j, bound) in product(
+            enumerate(ARMS.values()), enumerate(frontier.NOTIONS), enumerate(BOUNDS)
         ):
-            fit = fitted(model, arm, f"{notion} <= {bound}", *train)
+            X, y, group = train
+            fit = fb.FairClassifier(f"{notion} <= {bound}", algorithm=algorithm).fit(X, y, sensitive_features=group)
             found = {f"{k}_{part}": v for part, of in (("train", train), ("test", test))
                      for k, v in measured(fit, notion, of).items()}  # fmt: skip
             out[a, i, j] += [found[name] / draws for name in MEASURED]
@@ -104,11 +88,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=6)
-    parser.add_argument("--model", default="linear")
     parser.add_argument("--data", default=",".join(TABLES))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    all_of = np.array([of_table(table, args.rows, args.draws, args.model) for table in args.data.split(",")])
+    all_of = np.array([of_table(table, args.rows, args.draws) for table in args.data.split(",")])
     root = len(all_of) ** 0.5
     for (i, notion), (j, bound) in product(enumerate(frontier.NOTIONS), enumerate(BOUNDS)):
         print(f"{notion} <= {bound}, {args.rows} rows, {len(all_of)} tables")

@@ -102,8 +102,9 @@ class FullBatchALM(Method[FullBatchALMState]):
         multipliers the largest such share. Below 1 where each round would overshoot the one before, as where c is that of
         the worst of many scores; 0.5 in the preset "thresholds".
     margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends
-        outside, with shifted multipliers by more than twice what c has yet to go, up to half of the bound, or this share
-        of it where that is more.
+        outside, up to half of the bound, or this share of it where that is more.
+    margin_waits: whether it is doubled only where that is by more than twice what c has yet to go; True in the preset
+        "rates", where rounds are outside as long as c is far from what it comes to.
     patience: the run ends where the objective hardly fell in so many rounds of the last sharpness that met every bound.
         With shifted multipliers, once a round has met every bound, one counts too in which the augmented Lagrangian
         hardly fell.
@@ -123,6 +124,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     keep_curvature: bool = True
     relaxation: float = 1.0
     margin: float = 0.005
+    margin_waits: bool = False
     patience: int = 2
     tolerance: float = 1e-4
     rounds: int = 40
@@ -133,7 +135,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     presets: ClassVar[dict[str, dict]] = {
         "thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False},
         "rankings": {"sharpness": (1.0,), "dual_values": "shifted"},
-        "rates": {"sharpness": (1.0,), "dual_values": "shifted"},
+        "rates": {"sharpness": (1.0,), "dual_values": "shifted", "margin_waits": True},
     }
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
@@ -265,7 +267,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         out["growth"] = torch.where(slow, (GROWTH * state["growth"]).clamp_max(MOST_GROWTH), state["growth"])
         if outside.any():
             doubled = torch.minimum(2 * margin, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
-            lacking = outside & (gap < e.g / 2) if self.dual_values == "shifted" else outside
+            lacking = outside & (gap < e.g / 2) if self.margin_waits else outside
             out["margin"] = torch.where(lacking, doubled, margin)
             still = seen[0] - min(seen) < self.tolerance * abs(float(e.f)) and float(state["lowest"]) < np.inf
             out["idle"] = int(state["idle"]) + (still and self.dual_values == "shifted")

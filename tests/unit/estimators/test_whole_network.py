@@ -294,11 +294,11 @@ def test_notes_say_which_network_was_taken_and_what_was_done_with_it(steps, coun
 
 def test_layers_that_know_the_groups_too_well_are_trained_on_under_the_bound():
     """On these rows rounds of all layers pay; with other ones it may be the last layer alone."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(2)
     group = rng.integers(0, 5, 2000)
     X = np.column_stack([rng.normal(size=(2000, 4)), group[:, None] == np.arange(5)]).astype("float32")
     y = (X[:, 0] + X[:, 1] * X[:, 2] + 1.5 * (group - 2) + rng.normal(size=2000) > 0).astype(int)
-    bound = "demographic_parity <= 0.05"
+    bound = "demographic_parity <= 0.02"
     fair = fb.FairClassifier(bound, model="mlp:16", random_state=0).fit(X, y, sensitive_features=group)
     assert fair.fit_report_["feasible"] and training.ROUNDS_PAY in fair.fit_report_["notes"]
     problem = fb.FairProblem(MLP(9, (16,)), X, y, group, bound)

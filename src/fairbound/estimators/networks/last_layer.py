@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fairbound.estimators.choosing import Refined
 from fairbound.estimators.linear.auc_training import auc_start, ranks_only, with_best_threshold
-from fairbound.estimators.linear.full_batch import suited, train_full_batch
+from fairbound.estimators.linear.full_batch import train_full_batch
 from fairbound.estimators.linear.weight_decay import decay_of
 from fairbound.estimators.problems import problem_like
 from fairbound.estimators.runs import joined
@@ -62,7 +62,7 @@ def with_last_layer_solved(
     if start is not None:
         first = min((start.x, first), key=rank)
     options |= {"validation": beside, "x0": first, "weight_decay": decay_of(own, weight_decay, True)}
-    after, facts = train_full_batch(own, None, suited(FullBatchALM(), own, refined), refined=refined, **options)
+    after, facts = train_full_batch(own, None, FullBatchALM(), refined=refined, **options)
     after = with_best_threshold(own, after, None)[0] if areas else after
     if after.interrupted or (solution.found and not after.feasible):
         return replace(solution, stopped=after.stopped), {}
