@@ -157,6 +157,10 @@ def test_offsets_go_a_share_of_the_way_at_the_last_sharpness():
         after[share] = method.step(first, problem, draws)
     assert torch.equal(after[1.0].x, after[0.25].x) and not torch.equal(after[1.0].offset, first.offset)
     assert torch.allclose(after[0.25].offset, first.offset + 0.25 * (after[1.0].offset - first.offset), atol=1e-12)
+    state = fb.FullBatchALM(sharpness=(3.0,)).init(problem, problem.start((0,)), draws)
+    for _ in range(6):
+        state = fb.FullBatchALM(sharpness=(3.0,)).step(state, problem, draws)
+    assert (state.share == 1).all()
     early = fb.FullBatchALM(sharpness=(3.0, 4.0), relaxation=0.25)
     assert torch.equal(
         early.step(early.init(problem, problem.start((0,)), draws), problem, draws).offset, after[1.0].offset

@@ -66,9 +66,9 @@ _FACTORS = WeakTensorKeyDictionary()
 class FullBatchALMState(State):
     """offset, margin: c and a (..., m). growth: (..., m) rho by the first rho. excess: (..., m) g after the round before,
     of the last sharpness. share: (..., m) of the way that c last went to g(x) - g^s(x). gap: (..., m) g(x) - g^s(x) - c
-    before it did, of the last sharpness; 0 before its first round. lowest: (...,) the lowest objective of a round of the last sharpness that met every bound.
-    idle: (...,) int64, rounds since it fell that met them, or that changed nothing. pairs: (..., 2, PAIRS, n), what
-    L-BFGS knows of the curvature; (..., 2, PAIRS, 0) where rounds do not keep it."""
+    before it did, of the last sharpness; 0 before its first round. lowest: (...,) the lowest objective of a round of the
+    last sharpness that met every bound. idle: (...,) int64, rounds since it fell that met them, or that changed nothing.
+    pairs: (..., 2, PAIRS, n), what L-BFGS knows of the curvature; (..., 2, PAIRS, 0) where rounds do not keep it."""
 
     offset: Tensor
     margin: Tensor
