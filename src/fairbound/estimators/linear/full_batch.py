@@ -164,9 +164,9 @@ class _Runs:
             tolerance=10 * method.tolerance,
             unmet=min(UNMET, method.unmet) if on_distributions else method.unmet,
         )
-        exact = refined == "no" or (refined == "auto" and method.sharpness[-1] <= GENTLE)
-        first = method if exact else replace(quick, sharpness=method.sharpness)
-        return cls(first, quick, refined, decay, options)
+        runs = cls(method, quick, refined, decay, options)
+        alone = refined == "no" or runs.stays
+        return runs if alone else replace(runs, first=replace(quick, sharpness=method.sharpness))
 
     @property
     def stays(self) -> bool:
