@@ -197,6 +197,23 @@ def test_a_margin_does_not_take_what_an_offset_has_yet_to_go():
     assert fair.fit_report_["feasible"] and gap(fair.predict(X), group) > 0.098
 
 
+@pytest.mark.parametrize("grows", ["doubled", "after_offsets", "by_excess"])
+def test_a_margin_grows_by_the_rule_that_is_asked_for(grows):
+    """Recomputed from what each round leaves, with surrogates that agree with the metric, so that no offset has to go."""
+    problem, draws = convex_fair(), Draws(convex_fair(), (0,), 1, "full")
+    method = fb.FullBatchALM(dual_values="surrogate", sharpness=(1.0,), penalty=0.5, margin=1e-3, margin_grows=grows)
+    state, rose = method.init(problem, problem.start((0,)), draws), 0
+    most = torch.maximum(state.margin, 0.5 * problem.bounds)
+    for _ in range(6):
+        before = state.margin
+        state = method.step(state, problem, draws)
+        g = problem.values(state.x, problem.full()).g
+        larger = torch.maximum(2 * before, before + g) if grows == "by_excess" else 2 * before
+        torch.testing.assert_close(state.margin, torch.where(g > 0, torch.minimum(larger, most), before))
+        rose += int((state.margin > 2 * before).any())
+    assert bool(rose) == (grows == "by_excess")
+
+
 def test_offsets_of_a_gentle_surrogate_settle_where_few_rows_are_bounded():
     """The rates of the small group's rare positives change several times as fast as their gentle surrogate: offsets that go all
     the way send the model to and fro until the last of 40 rounds (as multipliers of the metric do, which know no secant)."""
@@ -317,6 +334,10 @@ def test_a_large_table_begins_with_a_part_of_its_rows(monkeypatch):
     monkeypatch.setattr(problems, "MANY_ROWS", 3000)
     monkeypatch.setattr(problems, "PART_ROWS", 1500)
     parted = fb.FairClassifier("demographic_parity <= 0.03").fit(X, y, group)
+    for fair in (parted, fb.FairClassifier("demographic_parity <= 0.03", objective="loss").fit(X, y, group)):
+        method = fair.solution_.method  # rounds on all rows are short where surrogates are gentle
+        short = method.iterations == full_batch.FEW_ITERATIONS and method.margin_grows == "by_excess"
+        assert short == (fair is parted)
     assert gap(parted.predict(X), group) <= 0.03 + 1e-12
     assert (parted.predict(X) == y).mean() > (whole.predict(X) == y).mean() - 0.01
     strata = np.array([[0]] * 5999 + [[1]])
@@ -349,6 +370,7 @@ def test_sharper_surrogates_are_nearer_to_the_metric_and_share_the_rows():
         ({"iterations": 0}, "iterations"),
         ({"margin": 1.0}, "margin"),
         ({"dual_values": "both"}, "dual_values"),
+        ({"margin_grows": "twice"}, "margin_grows"),
     ],
 )
 def test_wrong_options_name_themselves(options, said):

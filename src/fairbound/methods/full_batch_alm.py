@@ -101,10 +101,12 @@ class FullBatchALM(Method[FullBatchALMState]):
     relaxation: share of the way, in (0, 1], that c goes to g(x) - g^s(x) in rounds of the last sharpness; with shifted
         multipliers the largest such share. Below 1 where each round would overshoot the one before, as where c is that of
         the worst of many scores; 0.5 in the preset "thresholds".
-    margin: a at first, as a share of each bound in [0, 1); it is doubled where a round of the last sharpness ends
-        outside, up to half of the bound, or this share of it where that is more.
-    margin_waits: whether it is doubled only where that is by more than twice what c has yet to go; True in the preset
-        "rates", where rounds are outside as long as c is far from what it comes to.
+    margin: a at first, as a share of each bound in [0, 1); it grows where a round of the last sharpness ends outside, up
+        to half of the bound, or this share of it where that is more.
+    margin_grows: "doubled"; "after_offsets", doubled only where a round is outside by more than twice what c has yet to
+        go, as in the preset "rates", where rounds are outside as long as c is far from what it comes to; or "by_excess",
+        doubled, or by what the bound was exceeded by where that is more. The last ends in fewer rounds, sometimes a
+        little inside; it is for so many rows that each round is dear.
     patience: the run ends where the objective hardly fell in so many rounds of the last sharpness that met every bound.
         With shifted multipliers, once a round has met every bound, one counts too in which the augmented Lagrangian
         hardly fell.
@@ -124,7 +126,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     keep_curvature: bool = True
     relaxation: float = 1.0
     margin: float = 0.005
-    margin_waits: bool = False
+    margin_grows: Literal["doubled", "after_offsets", "by_excess"] = "doubled"
     patience: int = 2
     tolerance: float = 1e-4
     rounds: int = 40
@@ -135,7 +137,7 @@ class FullBatchALM(Method[FullBatchALMState]):
     presets: ClassVar[dict[str, dict]] = {
         "thresholds": {"iterations": 100, "relaxation": 0.5, "keep_curvature": False},
         "rankings": {"sharpness": (1.0,), "dual_values": "shifted"},
-        "rates": {"sharpness": (1.0,), "dual_values": "shifted", "margin_waits": True},
+        "rates": {"sharpness": (1.0,), "dual_values": "shifted", "margin_grows": "after_offsets"},
     }
     needs: ClassVar[frozenset[str]] = frozenset({"space"})
     record_every: ClassVar[int] = 1
@@ -151,6 +153,7 @@ class FullBatchALM(Method[FullBatchALMState]):
         if not self.relaxation <= 1:
             raise OptionError(f"relaxation must lie in (0, 1], got {self.relaxation!r}.")
         check_choice("dual_values", self.dual_values, ("true", "shifted", "surrogate"))
+        check_choice("margin_grows", self.margin_grows, ("doubled", "after_offsets", "by_excess"))
         if not self.sharpness or not all(0 < s < math.inf for s in self.sharpness):
             raise OptionError(f"sharpness must be one or more positive numbers, got {self.sharpness!r}.")
 
@@ -266,9 +269,10 @@ class FullBatchALM(Method[FullBatchALMState]):
         out |= {"excess": e.g, "share": share, "gap": gap}
         out["growth"] = torch.where(slow, (GROWTH * state["growth"]).clamp_max(MOST_GROWTH), state["growth"])
         if outside.any():
-            doubled = torch.minimum(2 * margin, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
-            lacking = outside & (gap < e.g / 2) if self.margin_waits else outside
-            out["margin"] = torch.where(lacking, doubled, margin)
+            larger = torch.maximum(2 * margin, margin + e.g) if self.margin_grows == "by_excess" else 2 * margin
+            larger = torch.minimum(larger, torch.maximum(margin, 0.5 * problem.bounds + 0 * margin))
+            lacking = outside & (gap < e.g / 2) if self.margin_grows == "after_offsets" else outside
+            out["margin"] = torch.where(lacking, larger, margin)
             still = seen[0] - min(seen) < self.tolerance * abs(float(e.f)) and float(state["lowest"]) < np.inf
             out["idle"] = int(state["idle"]) + (still and self.dual_values == "shifted")
         else:

@@ -70,6 +70,9 @@ ROWS_EACH = 10
 """Rows for each number of a model below which "auto" stays at the lowest loss. With fewer, what a smoothed error rate
 gains is of the training rows alone, and costs accuracy on new ones."""
 
+FEW_ITERATIONS = 3
+"""Iterations of a round at most, with gentle surrogates on all rows of a table that training began on a part of."""
+
 GENTLE = 1.0
 """The last sharpness up to which "auto" stays at the lowest loss."""
 
@@ -106,7 +109,7 @@ def train_full_batch(
         problem if part is None else part(), runs, whole=part is None
     )
     if part is not None and not solution.interrupted:
-        solution = runs.run(problem, share, solution)
+        solution = runs.on_all_rows.run(problem, share, solution)
     alone = runs.held is None and not solution.interrupted
     if alone and exact_end:
         solution = _at_optimum(problem, solution, options["budget"])
@@ -177,6 +180,14 @@ class _Runs:
     def steep(self) -> _Runs:
         """These runs with surrogates that are near the error rate after the first."""
         return replace(self, quick=replace(self.quick, sharpness=FullBatchALM().sharpness[-1:]))
+
+    @property
+    def on_all_rows(self) -> _Runs:
+        """These runs for all rows of a table that was begun on a part of them, where rounds are dear: by gentle surrogates
+        in short rounds that soon end inside the bounds."""
+        if not self.stays:
+            return self
+        return replace(self, quick=replace(self.quick, iterations=FEW_ITERATIONS, margin_grows="by_excess"))
 
     @property
     def held(self) -> FairProblem | None:
