@@ -214,6 +214,22 @@ def test_a_margin_grows_by_the_rule_that_is_asked_for(grows):
     assert bool(rose) == (grows == "by_excess")
 
 
+def test_a_run_whose_margins_grow_by_excess_ends_where_it_comes_inside_from_outside():
+    """And not where it was inside from the first round on, as it need not be at its lowest objective there."""
+    problem = convex_fair()
+    draws = Draws(problem, (0,), 1, "full")
+    method = fb.FullBatchALM(dual_values="surrogate", sharpness=(1.0,), patience=3, margin_grows="by_excess")
+    state, outside = method.init(problem, problem.start((0,)), draws), []
+    while not state.halted:
+        state = method.step(state, problem, draws)
+        outside.append(bool((problem.values(state.x, problem.full()).g > 0).any()))
+    assert outside[0] and outside == [True] * (len(outside) - 1) + [False]
+    X, y, group = one_hot(300, 1)
+    features = fb.TableEncoder().fit_transform(X)
+    loose = fb.FairProblem(MLP(features.shape[1]), features, y, group, "demographic_parity <= 0.9")
+    assert fb.solve(loose, method, budget="20 steps").steps >= 3
+
+
 def test_offsets_of_a_gentle_surrogate_settle_where_few_rows_are_bounded():
     """The rates of the small group's rare positives change several times as fast as their gentle surrogate: offsets that go all
     the way send the model to and fro until the last of 40 rounds (as multipliers of the metric do, which know no secant)."""

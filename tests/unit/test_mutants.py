@@ -59,6 +59,8 @@ MUTANTS = {
     "full_batch: a penalty grows for ever": Mutant("methods/full_batch_alm.py", ".clamp_max(MOST_GROWTH)", "", "claims/test_full_batch.py"),
     "full_batch: offsets go all the way": Mutant("methods/full_batch_alm.py", "(share if last else 1.0)", "1.0", "claims/test_full_batch.py"),
     "full_batch: margins take away what exceeded the bound": Mutant("methods/full_batch_alm.py", "torch.maximum(2 * margin, margin + e.g)", "torch.maximum(2 * margin, margin - e.g)", "claims/test_full_batch.py"),
+    "full_batch: runs go on after they came inside": Mutant("methods/full_batch_alm.py", '"by_excess" and was_outside and not', '"by_excess" and False and not', "claims/test_full_batch.py"),
+    "full_batch: runs end though they were never outside": Mutant("methods/full_batch_alm.py", '"by_excess" and was_outside and not', '"by_excess" and not', "claims/test_full_batch.py"),
     "full_batch: margins have no limit": Mutant("methods/full_batch_alm.py", "larger = torch.minimum(larger, ", "larger = torch.maximum(larger, ", "claims/test_full_batch.py"),
     "full_batch: short rounds for steep surrogates too": Mutant("estimators/linear/full_batch.py", "if not self.stays:\n            return self", "if False:\n            return self", "claims/test_full_batch.py"),
     "full_batch: margins double though an offset has to go": Mutant("methods/full_batch_alm.py", 'outside & (gap < e.g / 2) if', "outside if", "claims/test_full_batch.py"),

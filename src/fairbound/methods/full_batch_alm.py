@@ -105,8 +105,8 @@ class FullBatchALM(Method[FullBatchALMState]):
         to half of the bound, or this share of it where that is more.
     margin_grows: "doubled"; "after_offsets", doubled only where a round is outside by more than twice what c has yet to
         go, as in the preset "rates", where rounds are outside as long as c is far from what it comes to; or "by_excess",
-        doubled, or by what the bound was exceeded by where that is more. The last ends in fewer rounds, sometimes a
-        little inside; it is for so many rows that each round is dear.
+        doubled, or by what the bound was exceeded by where that is more. The last is for so many rows that each round is
+        dear: the run ends with the first round that comes inside from outside, and `solve` then goes back to the bound.
     patience: the run ends where the objective hardly fell in so many rounds of the last sharpness that met every bound.
         With shifted multipliers, once a round has met every bound, one counts too in which the augmented Lagrangian
         hardly fell.
@@ -280,7 +280,9 @@ class FullBatchALM(Method[FullBatchALMState]):
             out["lowest"] = min(float(e.f), float(state["lowest"]))
             out["idle"] = 0 if fell else int(state["idle"]) + 1
         never = k + 1 >= self.unmet and float(out.get("lowest", state["lowest"])) == np.inf
-        out["halted"] = out.get("idle", 0) >= self.patience or k + 1 >= self.rounds or never
+        was_outside = bool(((state["excess"] > 0) & state["excess"].isfinite()).any())
+        came_in = self.margin_grows == "by_excess" and was_outside and not outside.any()
+        out["halted"] = out.get("idle", 0) >= self.patience or k + 1 >= self.rounds or never or came_in
         return out
 
     def _both(self, problem: Problem, sharp: Problem, x: Tensor, batch: Any) -> tuple[Evaluation, Evaluation]:
