@@ -54,7 +54,7 @@ MUTANTS = {
     "alm: no penalty in the weights": Mutant("methods/alm.py", "w = (y + self.penalty * scale * inner)", "w = (y + 0 * scale * inner)", "claims/test_alm.py"),
     "alm: margin gives bounds away": Mutant("methods/alm.py", "measured.g + self.margin * measured.of(", "measured.g - self.margin * measured.of(", "claims/test_alm.py"),
     "full_batch: offsets the wrong way": Mutant("methods/full_batch_alm.py", "e.g - trained.g - offset, state", "trained.g - e.g - offset, state", "claims/test_full_batch.py"),
-    "full_batch: a penalty grows inside the bound": Mutant("methods/full_batch_alm.py", '(state["excess"] > 0) & ', "", "claims/test_full_batch.py"),
+    "full_batch: a penalty grows inside the bound": Mutant("methods/full_batch_alm.py", 'slow = (state["excess"] > 0) & ', "slow = ", "claims/test_full_batch.py"),
     "full_batch: a penalty grows though the excess falls": Mutant("methods/full_batch_alm.py", "e.g > SLOW *", "e.g < SLOW *", "claims/test_full_batch.py"),
     "full_batch: a penalty grows for ever": Mutant("methods/full_batch_alm.py", ".clamp_max(MOST_GROWTH)", "", "claims/test_full_batch.py"),
     "full_batch: offsets go all the way": Mutant("methods/full_batch_alm.py", "(share if last else 1.0)", "1.0", "claims/test_full_batch.py"),
