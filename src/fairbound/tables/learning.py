@@ -39,7 +39,7 @@ def learn_column(given: Column, options: TableOptions) -> tuple[Feature | None, 
     categories though its texts look like numbers or dates."""
     column = _settle(given, options)
     if not column.coded:
-        number, reason = learn_number(column, options.most_knots)
+        number, reason = learn_number(column, options.most_knots, options.min_count)
         return None if number is None else replace(number, order=column.order), reason, ""
     spec, reason = learn_category(column, options)
     said = ""

@@ -19,6 +19,7 @@ from fairbound.tables.columns import Column
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
 _SUMMED_AT_ONCE = 1 << 14
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
+MANY_TIMES = 20  # rows for each of `min_count` from which on a number must differ in so many
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
 
@@ -158,13 +159,14 @@ def _refuse_far(out: np.ndarray, places: Sequence[_Place], start: int) -> None:
 # -- what is learnt --------------------------------------------------------------------------------------------------
 
 
-def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, str | None]:
+def learn_number(column: Column, knots: int = 0, min_count: int = 1) -> tuple[NumberFeature | None, str | None]:
     """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped.
 
-    knots: how many it may have at most.
+    knots: how many it may have at most. min_count: rows that must differ from a value of all others, in a table of many
+    times as many.
     """
     missing = column.missing
-    gaps = bool(missing.any())
+    gaps, share_missing = bool(missing.any()), float(missing.mean())
     known = column.values[~missing] if gaps else column.values
     if known.size == 0:
         return None, "no row has a value"
@@ -174,11 +176,23 @@ def learn_number(column: Column, knots: int = 0) -> tuple[NumberFeature | None, 
     scaled = known if unit == 1.0 else known / unit
     mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
     if low == high or sd == 0.0:
-        return constant_number(column.name, column.kind, low, float(missing.mean()))
+        return constant_number(column.name, column.kind, low, share_missing)
     median = float(np.median(scaled) * unit)
-    ends, share = range_of(low, high), float(missing.mean())
+    if others := _others(known, median, min_count):
+        common = f"{median:g}" if column.kind == "number" else "all others"
+        said = f"only {others} of {known.size:,} rows have another value than {common} (min_count={min_count})"
+        return _indicator(column.name, column.kind, median, share_missing, said)
     return NumberFeature(
-        column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots), (), *ends, share
+        column.name,
+        column.kind,
+        mean,
+        sd,
+        median,
+        gaps,
+        knots_of(known, knots),
+        (),
+        *range_of(low, high),
+        share_missing,
     ), None
 
 
@@ -188,10 +202,25 @@ def constant_number(name: str, kind: str, value: float, gaps: float) -> tuple[Nu
     reason = f"constant ({value:g})"
     if kind == "number" and abs(value) >= WHOLE:
         reason += " in float64, which cannot tell neighbouring numbers of this size apart; if they differ, leave it out or make it text"
+    return _indicator(name, kind, value, gaps, reason)
+
+
+def _indicator(name: str, kind: str, value: float, gaps: float, reason: str) -> tuple[NumberFeature | None, str]:
+    """The feature that marks the gaps of a column whose numbers are of no use, where it has gaps, and why they are
+    dropped."""
     if not gaps:
         return None, reason
     reason = f"{reason} where known, only its missing indicator is kept"
     return NumberFeature(name, kind, value, None, value, True, gaps=gaps), reason
+
+
+def _others(known: np.ndarray, common: float, min_count: int) -> int:
+    """How many of the values (n,) differ from `common`, if that is fewer than `min_count` and these are at most a part in
+    MANY_TIMES of all; else 0."""
+    if len(known) < MANY_TIMES * min_count or np.count_nonzero(known[: MANY_TIMES * min_count] != common) >= min_count:
+        return 0
+    others = int(np.count_nonzero(known != common))
+    return others if others < min_count else 0
 
 
 def range_of(low: float, high: float) -> tuple[float | None, float | None]:
@@ -215,8 +244,9 @@ def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:
     return tuple(float(knot) for knot in at if low < knot < high)
 
 
-def learn_numbers(columns: Sequence[Column], knots: int = 0) -> dict[str, NumberFeature]:
-    """What `learn_number` learns of those columns that have a finite value of ordinary size in every row, and vary.
+def learn_numbers(columns: Sequence[Column], knots: int = 0, min_count: int = 1) -> dict[str, NumberFeature]:
+    """What `learn_number` learns of those columns that have a finite value of ordinary size in every row, and vary in
+    enough of them.
 
     The same numbers to the last bit, from a quarter of the columns at a time, so that a quarter of the table is copied.
     """
@@ -225,7 +255,7 @@ def learn_numbers(columns: Sequence[Column], knots: int = 0) -> dict[str, Number
     for first in range(0, len(columns), max(size, 1)):
         some = columns[first : first + size]
         for column, values in zip(some, together([c.values for c in some]), strict=True):
-            feature = _learn_ordinary(column, values, knots)
+            feature = _learn_ordinary(column, values, knots, min_count)
             if feature is not None:
                 found[column.name] = feature
     return found
@@ -246,7 +276,7 @@ def together(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     return out
 
 
-def _learn_ordinary(column: Column, values: np.ndarray, knots: int) -> NumberFeature | None:
+def _learn_ordinary(column: Column, values: np.ndarray, knots: int, min_count: int) -> NumberFeature | None:
     """The feature of a column, None where `learn_number` must see it. values: (n,) a copy, whose order is changed."""
     n = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -258,10 +288,10 @@ def _learn_ordinary(column: Column, values: np.ndarray, knots: int) -> NumberFea
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
     ends = range_of(float(values.min()), float(values.max()))
-    known = knots_of(values, knots)
-    return NumberFeature(
-        column.name, column.kind, mean, sd, median_of(values), False, known, (), *ends, order=column.order
-    )
+    known, median = knots_of(values, knots), median_of(values)
+    if _others(values, median, min_count):
+        return None
+    return NumberFeature(column.name, column.kind, mean, sd, median, False, known, (), *ends, order=column.order)
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:
