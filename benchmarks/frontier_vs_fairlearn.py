@@ -10,7 +10,8 @@ by its `predict`, and its numbers are means over DRAWS draws.
 Printed: for each (data, notion, bound) and part, our mean accuracy over the splits less that of fairlearn's frontier at the same
 mean difference (means over splits joined by lines; below its smallest difference, its accuracy there), with a standard error
 by the jackknife over splits; processor time; and the area under the ROC curve of held-out rows, ours and that of fairlearn's
-frontier there (of its probabilities of a positive decision). `--bent` gives fairlearn the bends and jumps that our encoder finds in the training rows. `--results` keeps every fit as a line of JSON and takes up where it stopped.
+frontier there (of its probabilities of a positive decision). All of our fits of a split come before fairlearn's: in between,
+they would wait for memory that fairlearn's have given back in pieces. `--bent` gives fairlearn the bends and jumps that our encoder finds in the training rows. `--results` keeps every fit as a line of JSON and takes up where it stopped.
 """
 
 from __future__ import annotations
@@ -149,30 +150,30 @@ def runs(
         for seed in range(seeds):
             data = split(table, seed)
             of_peer = bent(data) if peer_bent else data
-            for notion in notions:
-                asked = [(m, b) for m in OURS for b in BOUNDS] + [(PEER, b) for b in SWEEP]
-                for method, value in asked:
-                    if method not in methods or (table, seed, notion, method, value) in done:
-                        continue
-                    given = of_peer if method == PEER else data
-                    start = time.process_time()
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        predict, scores = fitted(method, notion, value, given, model)
-                    row: dict[str, Any] = {
-                        "data": table,
-                        "seed": seed,
-                        "notion": notion,
-                        "method": method,
-                        "value": value,
-                        "model": model,
-                    }
-                    if given is not data:
-                        row["bent"] = True
-                    row["seconds"] = time.process_time() - start
-                    row |= of_parts(given, notion, predict, scores, DRAWS if method == PEER else 1)
-                    rows.append(row)
-                    store(row, results)
+            asked = [(m, notion, b) for m in OURS for notion in notions for b in BOUNDS]
+            asked += [(PEER, notion, b) for notion in notions for b in SWEEP]
+            for method, notion, value in asked:
+                if method not in methods or (table, seed, notion, method, value) in done:
+                    continue
+                given = of_peer if method == PEER else data
+                start = time.process_time()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    predict, scores = fitted(method, notion, value, given, model)
+                row: dict[str, Any] = {
+                    "data": table,
+                    "seed": seed,
+                    "notion": notion,
+                    "method": method,
+                    "value": value,
+                    "model": model,
+                }
+                if given is not data:
+                    row["bent"] = True
+                row["seconds"] = time.process_time() - start
+                row |= of_parts(given, notion, predict, scores, DRAWS if method == PEER else 1)
+                rows.append(row)
+                store(row, results)
     return [r for r in rows if r["data"] in tables and r["seed"] < seeds and r["notion"] in notions]
 
 
