@@ -2,7 +2,7 @@
 
 What becomes of a column, decided on the training table:
 
-- numbers: ``(x - mean) / sd`` (mean and population sd over the known values). Missing values take the median, and
+- numbers: ``(x - mean) / sd`` (over the known values; the range where fewer than ``min_count`` differ from one value). Missing values take the median, and
   where any were missing in training a 0/1 column ``name=(missing)`` says so.
 - with ``knots=5`` a number has up to five more columns ``name above knot``: ``max(x - knot, 0) / sd``, at values of
   training of equal steps of rank, so that a linear model may bend there; with ``knots="auto"``, the default of linear
@@ -21,8 +21,8 @@ What becomes of a column, decided on the training table:
   table without column types are where they have more than 50 (or ``max_categories``) different values and no leading zeros. Text
   that is a number in nearly all rows is an error: most likely of typing. A warning names text that becomes categories
   though most of at least ten different values are numbers, unless all are whole ones, and few enough for a feature each.
-- dropped, with the reason in ``dropped`` and a warning: constant columns, numbers that are one and the same but in fewer than
-  ``min_count`` rows of 20 times as many, columns with no known value, text nearly unique per row.
+- dropped, with the reason in ``dropped`` and a warning: constant columns, columns with no known value, text nearly
+  unique per row.
 
 At prediction a value spelt as none of training is the one that has its number or truth value (1.0 for "1", TRUE for True; not
 007 for "7"), and a date that of the text which means it, such as 31.05.2024, where dates became categories. Else it goes to

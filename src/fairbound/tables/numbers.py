@@ -19,7 +19,7 @@ from fairbound.tables.columns import Column
 ROWS_AT_ONCE = 2048  # so that what is read and written stays in the cache
 _SUMMED_AT_ONCE = 1 << 14
 _LEAST_SPREAD = 1e-10  # sd over |mean|: below it the numbers may all be one
-MANY_TIMES = 20  # rows for each of `min_count` from which on a number must differ in so many
+MANY_TIMES = 20  # rows for each of `min_count` from which on numbers that differ in fewer are divided by their range
 _ORDINARY = (1e-100, 1e90)  # of the root mean square: sums of squares stay in range
 
 
@@ -39,7 +39,9 @@ class NumberFeature:
     name: str
     kind: str  # "number" or "days"
     mean: float
-    sd: float | None  # population sd; None where the known values are constant and only the indicator is a feature
+    sd: (
+        float | None
+    )  # population sd, or the range (`learn_number`); None of constant values, of which only the indicator is a feature
     median: float
     indicator: bool
     knots: tuple[float, ...] = ()  # ascending, in the column's units
@@ -162,8 +164,8 @@ def _refuse_far(out: np.ndarray, places: Sequence[_Place], start: int) -> None:
 def learn_number(column: Column, knots: int = 0, min_count: int = 1) -> tuple[NumberFeature | None, str | None]:
     """The feature of a column of numbers or days (finite or NaN), and why it or a part of it is dropped.
 
-    knots: how many it may have at most. min_count: rows that must differ from a value of all others, in a table of many
-    times as many.
+    knots: how many it may have at most. min_count: rows that must differ from the value of all others for it to be divided
+    by its sd; with fewer, of many times as many, that would make it huge there, and it is divided by its range.
     """
     missing = column.missing
     gaps, share_missing = bool(missing.any()), float(missing.mean())
@@ -178,10 +180,7 @@ def learn_number(column: Column, knots: int = 0, min_count: int = 1) -> tuple[Nu
     if low == high or sd == 0.0:
         return constant_number(column.name, column.kind, low, share_missing)
     median = float(np.median(scaled) * unit)
-    if others := _others(known, median, min_count):
-        common = f"{median:g}" if column.kind == "number" else "all others"
-        said = f"only {others} of {known.size:,} rows have another value than {common} (min_count={min_count})"
-        return _indicator(column.name, column.kind, median, share_missing, said)
+    sd = high - low if unit == 1.0 and _few_differ(known, median, min_count) else sd
     return NumberFeature(
         column.name,
         column.kind,
@@ -202,25 +201,17 @@ def constant_number(name: str, kind: str, value: float, gaps: float) -> tuple[Nu
     reason = f"constant ({value:g})"
     if kind == "number" and abs(value) >= WHOLE:
         reason += " in float64, which cannot tell neighbouring numbers of this size apart; if they differ, leave it out or make it text"
-    return _indicator(name, kind, value, gaps, reason)
-
-
-def _indicator(name: str, kind: str, value: float, gaps: float, reason: str) -> tuple[NumberFeature | None, str]:
-    """The feature that marks the gaps of a column whose numbers are of no use, where it has gaps, and why they are
-    dropped."""
     if not gaps:
         return None, reason
     reason = f"{reason} where known, only its missing indicator is kept"
     return NumberFeature(name, kind, value, None, value, True, gaps=gaps), reason
 
 
-def _others(known: np.ndarray, common: float, min_count: int) -> int:
-    """How many of the values (n,) differ from `common`, if that is fewer than `min_count` and these are at most a part in
-    MANY_TIMES of all; else 0."""
+def _few_differ(known: np.ndarray, common: float, min_count: int) -> bool:
+    """Whether the values (n,) are `common` in all rows but fewer than `min_count` of MANY_TIMES as many or more."""
     if len(known) < MANY_TIMES * min_count or np.count_nonzero(known[: MANY_TIMES * min_count] != common) >= min_count:
-        return 0
-    others = int(np.count_nonzero(known != common))
-    return others if others < min_count else 0
+        return False
+    return int(np.count_nonzero(known != common)) < min_count
 
 
 def range_of(low: float, high: float) -> tuple[float | None, float | None]:
@@ -245,8 +236,7 @@ def knots_of(values: np.ndarray, most: int) -> tuple[float, ...]:
 
 
 def learn_numbers(columns: Sequence[Column], knots: int = 0, min_count: int = 1) -> dict[str, NumberFeature]:
-    """What `learn_number` learns of those columns that have a finite value of ordinary size in every row, and vary in
-    enough of them.
+    """What `learn_number` learns of those columns that have a finite value of ordinary size in every row, and vary.
 
     The same numbers to the last bit, from a quarter of the columns at a time, so that a quarter of the table is copied.
     """
@@ -287,11 +277,12 @@ def _learn_ordinary(column: Column, values: np.ndarray, knots: int, min_count: i
         size = math.hypot(mean, sd)
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
-    ends = range_of(float(values.min()), float(values.max()))
+    low, high = float(values.min()), float(values.max())
     known, median = knots_of(values, knots), median_of(values)
-    if _others(values, median, min_count):
-        return None
-    return NumberFeature(column.name, column.kind, mean, sd, median, False, known, (), *ends, order=column.order)
+    sd = high - low if _few_differ(values, median, min_count) else sd
+    return NumberFeature(
+        column.name, column.kind, mean, sd, median, False, known, (), *range_of(low, high), order=column.order
+    )
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:

@@ -27,8 +27,8 @@ class TableOptions:
     pairs: "auto": two columns may have an effect together for which a test on the labels asks, and numbers may jump;
         0: none may; None: "auto" where knots and jumps are, except with more than two classes.
     categorical, numeric: names of columns that are categories, or numbers, whatever their type.
-    min_count: training rows that a category needs for a column of its own, >= 1; and that must have another number than
-        all others for a column of numbers, in a table of 20 times as many rows or more that is read at once.
+    min_count: training rows that a category needs for a column of its own, >= 1. Numbers that differ from one value in
+        fewer rows, of 20 times as many or more, are divided by their range, as by their sd they would be huge.
     max_categories: columns that one categorical column may become, >= 2; (other) counts, (missing) does not. None: 250,
         and fewer, down to 50, where they would hold more than 25 million values.
     unique_share: text with more values than max_categories, or than 50 where that is None, is dropped where this share

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -50,20 +49,18 @@ def test_columns_that_are_not_ordinary_are_left_to_be_learnt_one_by_one():
 
 @pytest.mark.parametrize("gaps", [0, 3])
 @pytest.mark.parametrize(
-    ("others", "rows", "kept"), [(4, 100, False), (4, 1000, False), (5, 1000, True), (4, 99, True)]
+    ("others", "rows", "ranged"), [(4, 100, True), (4, 1000, True), (5, 1000, False), (4, 99, False)]
 )
-def test_numbers_that_differ_in_fewer_rows_than_a_category_needs_are_dropped(gaps, others, rows, kept):
-    """As a rare category is, whatever the other values are and wherever they stand; below 20 times as many rows they stay."""
+def test_numbers_that_differ_in_fewer_rows_than_a_category_needs_are_divided_by_their_range(gaps, others, rows, ranged):
+    """Wherever these rows stand and whatever they hold; below 20 times as many rows by the standard deviation, as others."""
     x = np.full(rows, 7.0)
-    x[np.linspace(0, rows - 1, others).astype(int)] = np.arange(others)
-    plain = np.random.default_rng(0).normal(size=rows + gaps)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        encoder = TableEncoder().fit(np.column_stack([np.r_[x, np.full(gaps, np.nan)], plain]))
-    assert encoder.feature_names == ("x0",) * kept + ("x0=(missing)",) * (gaps > 0) + ("x1",)
-    assert ("x0" in encoder.dropped) == (not kept) == bool(said)
-    assert kept or f"only {others} of {rows:,} rows have another value than 7 (min_count=5)" in str(said[0].message)
-    assert "x0" in TableEncoder(TableOptions(min_count=1)).fit(x[:, None]).feature_names
+    x[np.linspace(0, rows - 1, others).astype(int)] = [1, 2, 3, 40, 5][:others]
+    (feature,) = TableEncoder().fit(np.r_[x, np.full(gaps, np.nan)][:, None]).learnt
+    assert feature.mean == pytest.approx(x.mean()) and feature.sd == pytest.approx(39.0 if ranged else x.std())
+    (plain,) = TableEncoder(TableOptions(min_count=1)).fit(x[:, None]).learnt
+    assert plain.sd == pytest.approx(x.std())
+    wide = np.where(np.arange(1000) < 3, [1.7e308, -1.7e308, 0.0] + [0.0] * 997, 0.0) if rows == 1000 else x
+    assert np.isfinite(TableEncoder().fit(wide[:, None]).learnt[0].sd)
 
 
 def mixed(rows, seed=0):

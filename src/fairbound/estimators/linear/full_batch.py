@@ -183,11 +183,12 @@ class _Runs:
 
     @property
     def on_all_rows(self) -> _Runs:
-        """These runs for all rows of a table that was begun on a part of them, where rounds are dear: by gentle surrogates
-        in short rounds that soon end inside the bounds."""
-        if not self.stays:
+        """These runs for all rows of a table that was begun on a part of them, where rounds are dear: with the gentle
+        surrogates of the preset "rates" in short rounds that soon end inside the bounds."""
+        if self.quick.margin_grows != "after_offsets":
             return self
-        return replace(self, quick=replace(self.quick, iterations=FEW_ITERATIONS, margin_grows="by_excess"))
+        iterations = min(self.quick.iterations, FEW_ITERATIONS)
+        return replace(self, quick=replace(self.quick, iterations=iterations, margin_grows="by_excess"))
 
     @property
     def held(self) -> FairProblem | None:
