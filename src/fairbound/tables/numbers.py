@@ -39,9 +39,7 @@ class NumberFeature:
     name: str
     kind: str  # "number" or "days"
     mean: float
-    sd: (
-        float | None
-    )  # population sd, or the range (`learn_number`); None of constant values, of which only the indicator is a feature
+    sd: float | None  # as `_divisor`; None where the known values are constant and only the indicator is a feature
     median: float
     indicator: bool
     knots: tuple[float, ...] = ()  # ascending, in the column's units
@@ -168,7 +166,7 @@ def learn_number(column: Column, knots: int = 0, min_count: int = 1) -> tuple[Nu
     by its sd; with fewer, of many times as many, that would make it huge there, and it is divided by its range.
     """
     missing = column.missing
-    gaps, share_missing = bool(missing.any()), float(missing.mean())
+    gaps = bool(missing.any())
     known = column.values[~missing] if gaps else column.values
     if known.size == 0:
         return None, "no row has a value"
@@ -178,20 +176,12 @@ def learn_number(column: Column, knots: int = 0, min_count: int = 1) -> tuple[Nu
     scaled = known if unit == 1.0 else known / unit
     mean, sd = float(scaled.mean() * unit), float(scaled.std() * unit)
     if low == high or sd == 0.0:
-        return constant_number(column.name, column.kind, low, share_missing)
+        return constant_number(column.name, column.kind, low, float(missing.mean()))
     median = float(np.median(scaled) * unit)
-    sd = high - low if unit == 1.0 and _few_differ(known, median, min_count) else sd
+    sd = _divisor(known, sd, median, min_count) if unit == 1.0 else sd
+    ends, share = range_of(low, high), float(missing.mean())
     return NumberFeature(
-        column.name,
-        column.kind,
-        mean,
-        sd,
-        median,
-        gaps,
-        knots_of(known, knots),
-        (),
-        *range_of(low, high),
-        share_missing,
+        column.name, column.kind, mean, sd, median, gaps, knots_of(known, knots), (), *ends, share
     ), None
 
 
@@ -207,11 +197,13 @@ def constant_number(name: str, kind: str, value: float, gaps: float) -> tuple[Nu
     return NumberFeature(name, kind, value, None, value, True, gaps=gaps), reason
 
 
-def _few_differ(known: np.ndarray, common: float, min_count: int) -> bool:
-    """Whether the values (n,) are `common` in all rows but fewer than `min_count` of MANY_TIMES as many or more."""
-    if len(known) < MANY_TIMES * min_count or np.count_nonzero(known[: MANY_TIMES * min_count] != common) >= min_count:
-        return False
-    return int(np.count_nonzero(known != common)) < min_count
+def _divisor(known: np.ndarray, sd: float, common: float, min_count: int) -> float:
+    """What values (n,) of this population sd are divided by: that, or their range where they are `common` in all rows but
+    fewer than `min_count`, of MANY_TIMES as many or more."""
+    few = len(known) >= MANY_TIMES * min_count and all(
+        np.count_nonzero(some != common) < min_count for some in (known[: MANY_TIMES * min_count], known)
+    )
+    return float(known.max()) - float(known.min()) if few else sd
 
 
 def range_of(low: float, high: float) -> tuple[float | None, float | None]:
@@ -277,12 +269,10 @@ def _learn_ordinary(column: Column, values: np.ndarray, knots: int, min_count: i
         size = math.hypot(mean, sd)
     if not _ORDINARY[0] < size < _ORDINARY[1] or sd <= _LEAST_SPREAD * abs(mean):
         return None
-    low, high = float(values.min()), float(values.max())
+    ends = range_of(float(values.min()), float(values.max()))
     known, median = knots_of(values, knots), median_of(values)
-    sd = high - low if _few_differ(values, median, min_count) else sd
-    return NumberFeature(
-        column.name, column.kind, mean, sd, median, False, known, (), *range_of(low, high), order=column.order
-    )
+    sd = _divisor(values, sd, median, min_count)
+    return NumberFeature(column.name, column.kind, mean, sd, median, False, known, (), *ends, order=column.order)
 
 
 def _sum(values: np.ndarray, centre: float | None) -> float:
